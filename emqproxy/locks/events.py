@@ -1,0 +1,208 @@
+"""What the answers of the lock scripts prove, and what requests are about to attempt.
+
+A fact says what an answer proves and no more; each carries its `Window` (when it can have happened) and its `Place`
+(which request, on which connection). An intent says what a request may bring about before its answer is known.
+
+The tie between the two: every intent is answered by exactly one fact of the same `Place`, or is abandoned.
+
+Instants are integers, monotonic nanoseconds. Source: ARCHITECTURE, "The central types".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+Instant: TypeAlias = int
+"""Monotonic nanoseconds, of the data plane's clock."""
+
+
+class Window(NamedTuple):
+    """It happened somewhere in here: a script ran after its request was sent and before its answer was read."""
+
+    opened: Instant
+    closed: Instant
+
+
+class Place(NamedTuple):
+    """Which request on which connection; the order of two facts of one connection is the order of their places."""
+
+    conn: int
+    request: int
+    """Counts the recognised requests of the connection, in the order in which Redis runs them."""
+    part: int = 0
+    """One request may carry several facts: the ids of a batch, a finish and its fetch-next."""
+
+
+class Lock(NamedTuple):
+    """Identity of a lock: the database's number and the key that holds the token (`emq:orders:42:lock`)."""
+
+    db: int
+    key: bytes
+
+
+class Queue(NamedTuple):
+    """Identity of a queue: the database's number and the prefix of its keys, with the colon (`emq:orders:`)."""
+
+    db: int
+    prefix: bytes
+
+
+# ---------------------------------------------------------------- intents: what a request is about to attempt
+
+
+class Intent(msgspec.Struct, frozen=True, tag=True):
+    """Something a request may bring about while its answer is still out."""
+
+    place: Place
+    queue: Queue
+
+
+class Take(Intent, frozen=True, tag=True):
+    """A pickup or a fetch-next: may grant any job of its queue to this token."""
+
+    token: bytes
+    ttl_ms: int | None
+
+
+class Sweep(Intent, frozen=True, tag=True):
+    """A stalled sweep: may find any job of its queue without a lock. Answered by a NoProof on its own place."""
+
+
+class LockIntent(Intent, frozen=True, tag=True):
+    """An attempt on one named lock."""
+
+    lock: Lock
+    token: bytes
+
+
+class Renew(LockIntent, frozen=True, tag=True):
+    """An extension of the lock's time to live."""
+
+    ttl_ms: int | None
+
+
+class Release(LockIntent, frozen=True, tag=True):
+    """A finish, a move or a release: ends the lock if it is the speaker's."""
+
+
+class Write(LockIntent, frozen=True, tag=True):
+    """A write to the job that no token fences."""
+
+
+# ---------------------------------------------------------------- facts: what an answer proves
+
+
+class Fact(msgspec.Struct, frozen=True, tag=True):
+    """Something an answer proves."""
+
+    place: Place
+    window: Window
+
+
+class QueueFact(Fact, frozen=True, tag=True):
+    """A fact about no lock in particular."""
+
+    queue: Queue
+
+
+class Nothing(QueueFact, frozen=True, tag=True):
+    """The answer of a pickup that granted nothing, or the end of a sweep's answer. Proves nothing of any lock."""
+
+
+class PerhapsGranted(QueueFact, frozen=True, tag=True):
+    """A pickup whose answer never came or was an error: any job of the queue may have been granted to this token."""
+
+    token: bytes
+    ttl_ms: int | None
+
+
+class LockFact(Fact, frozen=True, tag=True):
+    """A fact about one lock. `token` is the speaker's; it is empty where the speaker needs none (a sweep)."""
+
+    lock: Lock
+    queue: Queue
+    token: bytes
+
+
+class Granted(LockFact, frozen=True, tag=True):
+    """A pickup or fetch-next gave the job out. Proves nothing of what was before (a plain SET); this holder after."""
+
+    ttl_ms: int
+
+
+class Renewed(LockFact, frozen=True, tag=True):
+    """This token held the lock then; its time to live begins anew."""
+
+    ttl_ms: int
+
+
+class Released(LockFact, frozen=True, tag=True):
+    """This token held the lock; it is gone now. Also -3: the lock is deleted before the list is looked at."""
+
+
+class Absent(LockFact, frozen=True, tag=True):
+    """There was no lock, whoever asked: -2, or the job was named by a sweep (`swept`)."""
+
+    swept: bool = False
+
+
+class HeldByOther(LockFact, frozen=True, tag=True):
+    """-6: a lock lives, and it is not the speaker's."""
+
+
+class NotMine(LockFact, frozen=True, tag=True):
+    """A refused renewal, an old -2, releaseLock 0: absent or another's. `ttl_ms` is what a renewal asked for."""
+
+    renewal: bool = False
+    ttl_ms: int | None = None
+
+
+class NoProof(LockFact, frozen=True, tag=True):
+    """Answered before the token was read: -1, -4, -9, READONLY, LOADING, NOSCRIPT, an EXEC that did not run."""
+
+
+class Perhaps(LockFact, frozen=True, tag=True):
+    """An answer that never came, or an error after which anything may have been done: the bounds widen.
+
+    `ttl_ms`: a renewal that may have succeeded with it. None: a release that may have ended the lock.
+    """
+
+    ttl_ms: int | None
+
+
+class Bypassed(LockFact, frozen=True, tag=True):
+    """A move with the token "0": the job moved, the lock stays as it was."""
+
+
+# ---------------------------------------------------------------- facts of another kind
+
+
+class Lapsed(LockFact, frozen=True, tag=True):
+    """Made by time: the deadline passed without a renewal. Its Window is from certainly alive to certainly gone."""
+
+
+class Wiped(Fact, frozen=True, tag=True):
+    """Leases went away in bulk or by hand. `db` None: all databases; `prefix` empty: all queues; `lock`: only this one."""
+
+    db: int | None
+    prefix: bytes = b""
+    lock: Lock | None = None
+    proved_absent: bool = False
+    """A DEL that answered 1: the lease is free. Otherwise it is unseen."""
+
+
+class Blinded(Fact, frozen=True, tag=True):
+    """A connection went OPAQUE: what it does to any lease is unseen from here on."""
+
+
+class Sighted(Fact, frozen=True, tag=True):
+    """A connection closed: nothing more comes from it, seen or unseen."""
+
+
+AnyIntent: TypeAlias = Take | Sweep | Renew | Release | Write
+AnyLockFact: TypeAlias = (
+    Granted | Renewed | Released | Absent | HeldByOther | NotMine | NoProof | Perhaps | Bypassed | Lapsed
+)
+AnyFact: TypeAlias = AnyLockFact | Nothing | PerhapsGranted | Wiped | Blinded | Sighted

@@ -1,0 +1,128 @@
+"""What the data plane tells the observer: values only, one way, msgpack.
+
+A `Record` is one journal line: a fact, the verdict on it, and where it was seen. Everything the observer knows comes
+through these types; it never sees a byte of traffic.
+
+Framing on the pipe: a batch is a 4-byte big-endian length and the msgpack of `list[Message]`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from emqproxy.locks.verdicts import Attempt, Verdict
+
+
+class Anchor(msgspec.Struct, frozen=True, tag=True):
+    """Every heartbeat (1 s), and first of all: one instant on both clocks, so that spans and journal agree."""
+
+    monotonic_ns: int
+    wall_ns: int
+    """Unix nanoseconds."""
+    dropped: int
+    """Records that the data plane could not hand over so far."""
+    seq: int
+    """The last number given to a record."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """The first message after a start or restart of the observer."""
+
+    run: str
+    """uuid of the data plane's process."""
+    version: str
+    server_address: str
+    """The upstream: a host, or a socket's path."""
+    server_port: int | None
+    restarts: int
+    """How often the observer was started before in this run."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag=True):
+    """The attempts still open, sent on connecting: a restarted observer loses only what was dropped meanwhile."""
+
+    attempts: tuple[Attempt, ...]
+
+
+class CallSite(msgspec.Struct, frozen=True):
+    """The call that an answer belongs to."""
+
+    command: str
+    """`EVALSHA` or `EVAL`, upper case."""
+    script: str
+    """`moveToFinished-14`."""
+    sha: str
+    match: str
+    releases: str
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The client connection."""
+
+    conn: int
+    client: str
+    """Its address, `127.0.0.1:51234`, or `unix:7`."""
+    client_name: str | None
+    """What it gave in CLIENT SETNAME or HELLO."""
+
+
+class JobFields(msgspec.Struct, frozen=True):
+    """What of a granted job's hash may be told: never its data."""
+
+    name: str | None = None
+    attempts_made: int | None = None
+    attempts_started: int | None = None
+    stalled_count: int | None = None
+    timestamp: int | None = None
+    """The job's own creation time, Unix milliseconds."""
+    trace_context: dict[str, str] | None = None
+    """The producer's carrier (`traceparent`, `tracestate`), from `opts.tm`; None where absent, omitted or malformed."""
+    parent_key: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """The journal's words for one thing that happened to one job (CONTRACT, "Journal"); the fact beside it says the rest."""
+
+    op: str
+    outcome: str
+    """`ok`, `refused`, `error`, `unknown`, `told`."""
+    target: str | None = None
+    code: int | None = None
+    code_name: str | None = None
+    delay_ms: int | None = None
+    batch_size: int | None = None
+    """Of a batch renewal or a sweep: how many ids it named."""
+    fetched: bool = False
+    """An acquire that rode on a finish or a delay."""
+    job: JobFields | None = None
+
+
+class Record(msgspec.Struct, frozen=True, tag=True):
+    """One line of the journal, and what spans and metrics are made of."""
+
+    seq: int
+    """Given in the data plane to every line, dropped or not: a gap is what was dropped."""
+    line: Line
+    verdict: Verdict
+    """The fact in it carries place, window, lock, queue and token."""
+    peer: Peer | None
+    call: CallSite | None
+    """None where no call was made: a lapse, a connection gone blind."""
+    reason: str | None = None
+    """Of a connection gone blind: why, in words."""
+    lag_ns: int = 0
+    """The data plane's loop lag at that moment."""
+
+
+class AttemptOver(msgspec.Struct, frozen=True, tag=True):
+    """An attempt ended without a line of its own: its holder's connection closed after its deadline. No `seq`."""
+
+    attempt: Attempt
+
+
+Message: TypeAlias = Hello | Anchor | Snapshot | Record | AttemptOver
+LENGTH_BYTES: Final = 4
+BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A batch longer than this is not ours: the reader of the pipe ends instead of allocating."""
