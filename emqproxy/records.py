@@ -8,7 +8,7 @@ Framing on the pipe: a batch is a 4-byte big-endian length and the msgpack of `l
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,23 @@ class Anchor(msgspec.Struct, frozen=True, tag=True):
     """The last number given to a record."""
 
 
+class ObserverSettings(msgspec.Struct, frozen=True):
+    """What the observer is configured with; it goes over the pipe, so that no secret stands in an environment.
+
+    Everything `OTEL_*` is read by the observer from its own environment.
+    """
+
+    namespace: str = ""
+    token: Literal["fingerprint", "raw", "off"] = "fingerprint"  # noqa: S105  a policy's name
+    token_key: str = ""
+    renewals_per_attempt: int = 32
+    journal: str = ""
+    """A file's path, `-` for standard output, empty for none."""
+    journal_max_bytes: int = 0
+    """Above 0: rotate, keep one."""
+    log_level: str = "info"
+
+
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """The first message after a start or restart of the observer."""
 
@@ -38,6 +55,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     server_port: int | None
     restarts: int
     """How often the observer was started before in this run."""
+    settings: ObserverSettings
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag=True):
@@ -83,7 +101,7 @@ class JobFields(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """The journal's words for one thing that happened to one job (CONTRACT, "Journal"); the fact beside it says the rest."""
+    """The journal's words for one thing that happened to one job (CONTRACT, "Journal"); the fact says the rest."""
 
     op: str
     outcome: str

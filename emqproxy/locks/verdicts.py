@@ -86,7 +86,7 @@ class End(enum.Enum):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One incarnation of a lease: from a grant, or from the first proof of holding that was seen, to its end or to now."""
+    """One incarnation of a lease: from a grant, or the first proof of holding that was seen, to its end or to now."""
 
     lock: Lock
     queue: Queue
