@@ -184,7 +184,7 @@ class Lapsed(LockFact, frozen=True, tag=True):
 
 
 class Wiped(Fact, frozen=True, tag=True):
-    """Leases went away in bulk or by hand. `db` None: all databases; `prefix` empty: all queues; `lock`: only this one."""
+    """Leases went away in bulk or by hand. `db` None: every database; `prefix` empty: every queue; `lock`: only it."""
 
     db: int | None
     prefix: bytes = b""
