@@ -1,0 +1,42 @@
+"""What both directions of RESP share: limits with their reasons, strict numbers, and whose fault it was.
+
+Source: the RESP specification, and redis-server 7.0.15 where the two leave room (which bytes it checks and which not).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LINE_BYTES_MAX: Final = 64 * 1024
+"""Redis closes a connection whose inline command or length line is longer without an end."""
+COUNT_MAX: Final = 2**31 - 1
+"""Redis's own limit for the number of words in a command."""
+
+CR: Final = b"\r"
+CRLF: Final = b"\r\n"
+
+
+class WireError(Exception):
+    """Bytes that cannot be explained. What was read before them stands; nothing after them can be paired."""
+
+
+class ClientWireError(WireError):
+    """The client sent it: Redis will answer with a protocol error and close, or wait for ever."""
+
+
+class ServerWireError(WireError):
+    """The server sent it: not RESP, or a part of RESP that no server has been seen to send."""
+
+
+_SMALL: Final = {b"%d" % n: n for n in range(-1, 4096)}
+
+
+def strict_int(digits: bytes) -> int | None:
+    """A number as Redis reads lengths: no sign but `-`, no leading zero, no blank. None where it is not one."""
+    small = _SMALL.get(digits)
+    if small is not None:
+        return small
+    body = digits[1:] if digits[:1] == b"-" else digits
+    if not body.isdigit() or len(body) > 19 or body[:1] == b"0":
+        return None
+    return int(digits)

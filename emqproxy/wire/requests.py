@@ -1,0 +1,264 @@
+"""What clients send: multibulk and inline commands, as redis-server frames them.
+
+The reader counts commands that nobody wants and holds the words of those somebody does, up to its limits. It accepts
+what Redis accepts (the two bytes behind a bulk are not checked, `*0` and blank lines are no command) and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final, NamedTuple, TypeAlias
+
+from emqproxy.wire.frames import COUNT_MAX, CR, LINE_BYTES_MAX, ClientWireError, strict_int
+
+NAME_BYTES_MAX: Final = 64
+"""A longer first word is no command's name."""
+HELD_WORDS_MAX: Final = 64
+"""The protocol's widest lock script has 28 words."""
+HELD_WORD_BYTES_MAX: Final = 1024 * 1024
+"""A script's text is at most 60 kB; a batch renewal of 20,000 jobs packs into one word of this size."""
+HELD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Of one command, over all its words."""
+
+_BLANKS: Final = frozenset(b" \t\n\v\f\r")
+_ENDS: Final = frozenset(b" \t\n\r")
+"""A vertical tab or form feed may stand before a word, and does not end one."""
+_ODD: Final = frozenset(b"\"'\v\f")
+_ESCAPES: Final = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
+_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+
+
+class Request(NamedTuple):
+    """A command somebody wants."""
+
+    words: list[bytes | None]
+    """The name first, upper case. None: too large to hold. At most HELD_WORDS_MAX."""
+    length: int
+    """How many words it had."""
+
+
+NO_COMMAND: Final = 0
+"""Stands in `feed`'s list for an empty command, which Redis does not answer."""
+
+Item: TypeAlias = "Request | int"
+"""A wanted command, or how many unwanted ones stood in a row; NO_COMMAND for an empty one."""
+
+
+class RequestReader:
+    """A reader of one client's byte stream. Call `feed` with each piece; what it returns is complete."""
+
+    def __init__(self, wanted: Container[bytes]) -> None:
+        self._wanted = wanted
+        """Upper-case names."""
+        self._rest = b""
+        """An incomplete line: at most LINE_BYTES_MAX."""
+        self._left = 0
+        """Words of the open command whose length line was not read yet."""
+        self._open = False
+        self._count = 0
+        self._words: list[bytes | None] | None = None
+        """The open command's words, if somebody wants it."""
+        self._held = 0
+        self._body: bytearray | None = None
+        """A wanted word whose end has not come yet; `_missing` says how much of it."""
+        self._missing = 0
+        self._skip = 0
+        """Bytes up to the end of the word whose payload is not held, or has been."""
+
+    def feed(self, data: bytes) -> list[Item]:
+        """Complete commands, in order. Raises ClientWireError with `.args[1]` = what was complete before the fault."""
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        out: list[Item] = []
+        pos, end = 0, len(data)
+        try:
+            while pos < end:
+                if self._open:
+                    pos = self._words_from(data, pos, end)
+                    if self._left == 0 and not self._skip and self._body is None:
+                        self._finish(out)
+                elif data[pos] == 0x2A:
+                    pos = self._start(data, pos, end, out)
+                else:
+                    pos = self._inline(data, pos, end, out)
+        except ClientWireError as error:
+            raise ClientWireError(error.args[0], out) from None
+        return out
+
+    # ---------------------------------------------------------------- multibulk
+
+    def _start(self, data: bytes, pos: int, end: int, out: list[Item]) -> int:
+        line_end = data.find(CR, pos, end)
+        if line_end < 0 or line_end + 1 >= end:
+            return self._keep(data, pos)
+        count = strict_int(data[pos + 1 : line_end])
+        if count is None or count > COUNT_MAX:
+            raise ClientWireError("an invalid multibulk length")
+        if count <= 0:
+            out.append(NO_COMMAND)
+        else:
+            self._open, self._left, self._count, self._words, self._held = True, count, count, None, 0
+        return line_end + 2
+
+    def _words_from(self, data: bytes, pos: int, end: int) -> int:
+        """Reads on in the open command's words; the position it came to."""
+        if self._skip:
+            step = min(self._skip, end - pos)
+            self._skip -= step
+            return pos + step
+        if self._body is not None:
+            return self._body_from(data, pos, end)
+        left, words = self._left, self._words
+        while left:
+            line_end = data.find(CR, pos, pos + 24)
+            if line_end < 0 or line_end + 1 >= end:
+                self._left = left
+                if end - pos >= 24:
+                    raise ClientWireError("an invalid bulk length")
+                return self._keep(data, pos)
+            size = strict_int(data[pos + 1 : line_end])
+            if data[pos] != 0x24 or size is None or size < 0:
+                raise ClientWireError("a word that is no bulk string")
+            pos = line_end + 2
+            stop = pos + size
+            if left == self._count:
+                words = self._name(data, pos, stop, end, size)
+                if words is None and size <= NAME_BYTES_MAX and stop > end:
+                    # The name is cut: come back to its length line with all of it.
+                    return self._keep(data, line_end - len(b"$%d" % size))
+            elif words is not None and len(words) < HELD_WORDS_MAX:
+                self._hold(data, pos, stop, end, size, words)
+            left -= 1
+            if stop + 2 > end:
+                self._left = left
+                if self._body is None:
+                    self._skip = stop + 2 - end
+                return end
+            pos = stop + 2
+        self._left = 0
+        return pos
+
+    def _name(self, data: bytes, pos: int, stop: int, end: int, size: int) -> list[bytes | None] | None:
+        """The list that will hold the command's words, if its name is wanted."""
+        self._words = None
+        if size <= NAME_BYTES_MAX and stop <= end:
+            name = data[pos:stop]
+            if name not in self._wanted:
+                name = name.upper()
+            if name in self._wanted:
+                self._words = [name]
+        return self._words
+
+    def _hold(self, data: bytes, pos: int, stop: int, end: int, size: int, words: list[bytes | None]) -> None:
+        self._held += size
+        if size > HELD_WORD_BYTES_MAX or self._held > HELD_BYTES_MAX:
+            words.append(None)
+        elif stop <= end:
+            words.append(data[pos:stop])
+        else:
+            self._body = bytearray(data[pos:end])
+            self._missing = stop - end
+
+    def _body_from(self, data: bytes, pos: int, end: int) -> int:
+        assert self._body is not None
+        assert self._words is not None
+        stop = min(pos + self._missing, end)
+        self._body += data[pos:stop]
+        self._missing -= stop - pos
+        if self._missing == 0:
+            self._words.append(bytes(self._body))
+            self._body = None
+            self._skip = 2
+        return stop
+
+    def _finish(self, out: list[Item]) -> None:
+        self._open = False
+        if self._words is not None:
+            out.append(Request(self._words, self._count))
+            self._words = None
+        elif out and type(out[-1]) is int and out[-1] > 0:
+            out[-1] += 1
+        else:
+            out.append(1)
+
+    # ---------------------------------------------------------------- inline
+
+    def _inline(self, data: bytes, pos: int, end: int, out: list[Item]) -> int:
+        line_end = data.find(b"\n", pos)
+        line = data[pos : line_end if line_end >= 0 else end]
+        if b"\0" in line:
+            raise ClientWireError("a zero byte in an inline command")
+        if line_end < 0:
+            return self._keep(data, pos)
+        if len(line) > LINE_BYTES_MAX:
+            raise ClientWireError("an inline command that is too long")
+        words = split_inline(line)
+        if words is None:
+            raise ClientWireError("unbalanced quotes in an inline command")
+        if not words:
+            out.append(NO_COMMAND)
+            return line_end + 1
+        name = words[0].upper()
+        self._count = len(words)
+        self._words = [name, *words[1:HELD_WORDS_MAX]] if name in self._wanted else None
+        self._finish(out)
+        return line_end + 1
+
+    def _keep(self, data: bytes, pos: int) -> int:
+        """Keeps an incomplete line for the next piece; the position behind everything."""
+        self._rest = data[pos:]
+        if len(self._rest) > LINE_BYTES_MAX + NAME_BYTES_MAX:
+            raise ClientWireError("a line that is too long")
+        return len(data)
+
+
+def split_inline(line: bytes) -> list[bytes] | None:
+    r"""The words of an inline command, by Redis's rules. None where quotes do not balance.
+
+    Blanks part words; `"…"` knows `\xHH \n \r \t \b \a`, `'…'` knows `\'`; a closing quote must be followed by a blank.
+    """
+    if line.endswith(b"\r"):
+        line = line[:-1]
+    if not _ODD.intersection(line):
+        return line.split()
+    words: list[bytes] = []
+    pos, end = 0, len(line)
+    while True:
+        while pos < end and line[pos] in _BLANKS:
+            pos += 1
+        if pos == end:
+            return words
+        word = bytearray()
+        while pos < end and line[pos] not in _ENDS:
+            quote = line[pos]
+            if quote in b"\"'":
+                closed = _quoted(line, pos + 1, quote, word)
+                if closed is None or (closed < end and line[closed] not in _BLANKS):
+                    return None
+                pos = closed
+                break
+            word.append(quote)
+            pos += 1
+        words.append(bytes(word))
+
+
+def _quoted(line: bytes, pos: int, quote: int, word: bytearray) -> int | None:
+    """Reads up to the closing quote; the position behind it."""
+    end = len(line)
+    while pos < end:
+        c = line[pos]
+        if c == quote:
+            return pos + 1
+        if c == 0x5C and pos + 1 < end:
+            follow = line[pos + 1]
+            if quote == 0x27:
+                if follow == 0x27:
+                    c, pos = follow, pos + 1
+            elif follow == 0x78 and pos + 3 < end and line[pos + 2] in _HEX and line[pos + 3] in _HEX:
+                c, pos = int(line[pos + 2 : pos + 4], 16), pos + 3
+            else:
+                c, pos = _ESCAPES.get(follow, follow), pos + 1
+        word.append(c)
+        pos += 1
+    return None

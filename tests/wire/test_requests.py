@@ -1,0 +1,157 @@
+"""The request reader against samples tried whole, byte by byte and in random pieces, and against redis-server's rules."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from emqproxy.wire.frames import ClientWireError
+from emqproxy.wire.requests import (
+    HELD_WORD_BYTES_MAX,
+    HELD_WORDS_MAX,
+    NO_COMMAND,
+    Item,
+    Request,
+    RequestReader,
+    split_inline,
+)
+
+WANTED = {b"EVALSHA", b"SELECT"}
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+
+def merged(items: list[Item]) -> list[Item]:
+    """Counts of unwanted commands in one row, however the pieces fell."""
+    out: list[Item] = []
+    for item in items:
+        if isinstance(item, int) and item > 0 and out and isinstance(out[-1], int) and out[-1] > 0:
+            out[-1] += item
+        else:
+            out.append(item)
+    return out
+
+
+def read(pieces: list[bytes]) -> tuple[list[Item], str | None]:
+    reader, out = RequestReader(WANTED), []
+    try:
+        for piece in pieces:
+            out += reader.feed(piece)
+    except ClientWireError as error:
+        return merged(out + error.args[1]), error.args[0]
+    return merged(out), None
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[i : i + 1] for i in range(len(data))]
+
+
+def pieces_of(data: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
+    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+SAMPLES = {
+    "plain": (command(b"GET", b"k") * 3, [3]),
+    "wanted": (command(b"evalsha", b"abc", b"0"), [Request([b"EVALSHA", b"abc", b"0"], 3)]),
+    "mixed": (
+        command(b"SET", b"a", b"b\r\n*1\r\n") + command(b"Select", b"1") + command(b"GET", b"x"),
+        [1, Request([b"SELECT", b"1"], 2), 1],
+    ),
+    "empty words": (command(b"SELECT", b"", b""), [Request([b"SELECT", b"", b""], 3)]),
+    "binary": (command(b"SELECT", bytes(range(256))), [Request([b"SELECT", bytes(range(256))], 2)]),
+    "inline": (b"PING\r\nselect 3\r\nGET k\n", [1, Request([b"SELECT", b"3"], 2), 1]),
+    "inline quoted": (b"select \"a \\x41\\n\" 'b c'\r\n", [Request([b"SELECT", b"a A\n", b"b c"], 3)]),
+    "no command": (b"*0\r\n*-1\r\n\r\n  \r\n" + command(b"PING"), [NO_COMMAND] * 4 + [1]),
+    "two bytes behind a bulk are not checked": (b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\n\n", [2]),
+    "unwanted and large": (command(b"SET", b"k", b"v" * 300_000), [1]),
+    "a long name": (command(b"X" * 500, b"y"), [1]),
+    "a name of 64 bytes cut anywhere": (
+        command(b"N" * 64, b"y") + command(b"SELECT", b"2"),
+        [1, Request([b"SELECT", b"2"], 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_whole_bytewise_and_with_trailing_bytes(name):
+    data, want = SAMPLES[name]
+    assert read([data]) == (want, None)
+    if len(data) < 10_000:
+        assert read(bytewise(data)) == (want, None)
+    assert read([data + b"*2\r\n$3\r\nGE"]) == (want, None)
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=12))
+def test_fragmentation_changes_nothing(cuts):
+    data = b"".join(d for name, (d, _) in SAMPLES.items() if len(d) < 10_000)
+    assert read(pieces_of(data, cuts)) == read([data])
+
+
+FAULTS = [
+    b"*01\r\n",
+    b"*+1\r\n",
+    b"* 1\r\n",
+    b"*2147483648\r\n",
+    b"*x\r\n",
+    b"*1\r\n$-1\r\n",
+    b"*1\r\n:1\r\n",
+    b"*1\r\n$01\r\nx\r\n",
+    b'GET "a\r\n',
+    b'GET "a"b\r\n',
+    b"\x16\x03\x01\x00\xa5\x01\x00",
+    b"x" * 70_000,
+    b"*1\r\n$" + b"1" * 30,
+]
+
+
+@pytest.mark.parametrize("bad", FAULTS)
+def test_a_fault_keeps_what_was_complete_before_it(bad):
+    items, fault = read([command(b"SELECT", b"1") + command(b"GET", b"k") + bad])
+    assert items == [Request([b"SELECT", b"1"], 2), 1]
+    assert fault
+
+
+def test_words_past_the_limits_are_not_held():
+    big, many = b"v" * (HELD_WORD_BYTES_MAX + 1), [b"w"] * 1000
+    assert read([command(b"SELECT", big, b"t")]) == ([Request([b"SELECT", None, b"t"], 3)], None)
+    data = command(b"SELECT", big, b"t")
+    assert read([data[i : i + 4096] for i in range(0, len(data), 4096)]) == (
+        [Request([b"SELECT", None, b"t"], 3)],
+        None,
+    )
+    ((request,), _) = read([command(b"SELECT", *many)])
+    assert (len(request.words), request.length) == (HELD_WORDS_MAX, 1001)
+
+
+def test_declared_lengths_never_allocate():
+    reader = RequestReader(WANTED)
+    assert reader.feed(b"*1048577\r\n$6\r\nSELECT\r\n$536870912\r\nx") == []
+    assert reader.feed(b"y" * 1000) == []
+    held = reader._body
+    assert held is None or len(held) <= 1001
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
+def test_only_a_wire_error_may_escape(data, cuts):
+    assert read(pieces_of(data, cuts)) == read([data]) or read([data])[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'a "b\\"c" d', [b"a", b'b"c', b"d"]),
+        (b"a 'b\\'c'", [b"a", b"b'c"]),
+        (b'""', [b""]),
+        (b'x"y"', [b"xy"]),
+        (b"a\vb c", [b"a\vb", b"c"]),
+        (b'"\\t\\b\\a\\q\\x4"', [b"\t\b\aqx4"]),
+        (b'"abc', None),
+        (b"'abc", None),
+        (b'"a"b', None),
+        (b"", []),
+    ],
+)
+def test_inline_words(line, words):
+    assert split_inline(line) == words
