@@ -1,0 +1,154 @@
+"""Real workers and producers as processes: JSON lines out, commands in, and waiting for a line instead of sleeping."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+NODE = HERE / "node"
+WAIT_S = 45.0
+
+
+def node_packages() -> Path:
+    """The folder whose `node_modules` holds what package-lock.json names: installed once a machine, then cached."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("npm and node are not installed: the tests with npm bullmq cannot run")
+    lock_file = NODE / "package-lock.json"
+    key = hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "emqproxy"
+    home = cache / f"e2e-node-{key}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with _file_lock(cache / f"e2e-node-{key}.lock"):
+        if not home.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                for name in ("package.json", "package-lock.json"):
+                    shutil.copy(NODE / name, scratch)
+                command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+                done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=100)
+                assert done.returncode == 0, f"npm ci: {done.stderr}"
+                Path(scratch).rename(home)
+                Path(scratch).mkdir()  # for TemporaryDirectory to remove
+    return home
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+class Peer:
+    """A worker or producer process. `kind`: `ioredis`, `node-redis` (npm bullmq) or `python` (PyPI bullmq)."""
+
+    def __init__(self, kind: str, program: str, config: dict[str, Any]) -> None:
+        environment = dict(os.environ)
+        if kind == "python":
+            command = [sys.executable, "-W", "ignore", str(HERE / "python_worker.py")]
+        else:
+            environment["E2E_PACKAGES"] = str(node_packages())
+            command = ["node", str(NODE / f"{program}.mjs")]
+        self.lines: list[dict[str, Any]] = []
+        self._news = threading.Condition()
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed by end()
+        self.process = subprocess.Popen(
+            [*command, json.dumps({**config, "adapter": kind})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+            env=environment,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self.lines.append(json.loads(line))
+                self._news.notify_all()
+        with self._news:
+            self._news.notify_all()
+
+    def find(self, **fields: Any) -> list[dict[str, Any]]:
+        """The lines so far that hold these fields."""
+        return [line for line in self.lines if all(line.get(name) == value for name, value in fields.items())]
+
+    def wait(self, count: int = 1, timeout: float = WAIT_S, **fields: Any) -> dict[str, Any]:
+        """Waits for the nth line that holds these fields."""
+        until = time.monotonic() + timeout
+        with self._news:
+            while len(found := self.find(**fields)) < count:
+                ended = not self._reader.is_alive()
+                if ended or not self._news.wait(max(0.0, until - time.monotonic())):
+                    pytest.fail(f"{count} x {fields} {'never' if ended else 'not yet'} among {self.lines}\n{self.stderr}")
+        return found[count - 1]
+
+    @property
+    def stderr(self) -> str:
+        """What it said on stderr so far."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def tell(self, **command: Any) -> None:
+        """Sends one command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> None:
+        """SIGSTOP: the whole process stands still, its connections stay open."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """A graceful end: the worker waits for its jobs and closes its connections."""
+        self.tell(do="close")
+        self.wait(event="closed")
+        assert self.process.wait(timeout=10) == 0, self.stderr
+
+    def end(self) -> None:
+        """Certainly ended afterwards, whatever state it was in."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for pipe in (self.process.stdin, self.process.stdout, self._errors):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass
+
+
+def produce(kind: str, config: dict[str, Any]) -> list[str]:
+    """Runs a producer to its end; the ids of the jobs it added."""
+    peer = Peer(kind, "producer", config)
+    try:
+        assert peer.process.wait(timeout=WAIT_S) == 0, peer.stderr
+        peer._reader.join()
+        return [line["job"] for line in peer.find(event="added")]
+    finally:
+        peer.end()
