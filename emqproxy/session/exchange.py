@@ -55,6 +55,10 @@ class Command(msgspec.Struct, eq=False):
     """The database it will run in, as far as the requests sent so far tell (a pipelined SELECT counts)."""
     opened: int
     """Instant (monotonic ns) at which its last byte was read from the client."""
+    wanted: bool = False
+    """Somebody reads its answer. Set by `Session.keep`."""
+    held_bytes: int = 0
+    """Size of its words, while they are held."""
 
 
 class Exchange(msgspec.Struct, frozen=True, eq=False):

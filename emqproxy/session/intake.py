@@ -1,0 +1,215 @@
+"""What the client sends becomes the line of expected replies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from emqproxy.session.commands import RULES, Rule, blind_reason
+from emqproxy.session.exchange import Command, Word
+from emqproxy.session.modes import Run, Sent, Slot
+from emqproxy.wire.frames import strict_int
+from emqproxy.wire.requests import Item, Request
+
+SILENT_MAX: Final = 10_000
+"""Script calls under CLIENT REPLY OFF, of which nobody will ever know whether they ran; past it the session goes blind."""
+_SCRIPTS_SUB = frozenset({b"LOAD"})
+"""Of SCRIPT's subcommands, those somebody reads."""
+
+
+class Intake:
+    """Requests in, slots out. Keeps the state that the connection is in if all that was sent is accepted."""
+
+    def __init__(self, line: deque[Slot | Run]) -> None:
+        self.blind: str | None = None
+        """Why nothing that follows can be paired."""
+        self.held_bytes = 0
+        """Words held for commands that are not answered yet."""
+        self._line = line
+        self._sent = Sent()
+        self._number = 0
+        self._silent = 0
+        self._moves = 0
+        """Slots in line that may change the database."""
+
+    def take(self, items: Iterable[Item], now: int) -> list[Command]:
+        """Puts commands in line; those of interest are returned."""
+        commands: list[Command] = []
+        for item in items:
+            if isinstance(item, Request):
+                self._special(item, now, commands)
+            elif item:
+                self._plain(item)
+            else:
+                self._sent.skip = False  # an empty command is no command, and yet uses up a SKIP
+            if self.blind is not None:
+                break
+        return commands
+
+    def close(self, reason: str, now: int) -> None:
+        """Nothing that follows can be paired; what stands in line still can."""
+        self.blind = reason
+        self._line.append(Slot(Rule.BLIND, now, reason=reason))
+
+    def drop_words(self, command: Command) -> None:
+        """The words are no longer needed."""
+        self.drop_held(command)
+        command.words = []
+
+    def drop_held(self, command: Command) -> None:
+        """The words are nobody's burden but the caller's."""
+        self.held_bytes -= command.held_bytes
+        command.held_bytes = 0
+
+    def db_settled(self, db: int) -> None:
+        """A reply that may have changed the database came: `db` is the database now."""
+        self._moves -= 1
+        if not self._moves:
+            self._sent.db = db
+
+    # ---------------------------------------------------------------- one command
+
+    def _plain(self, count: int) -> None:
+        sent = self._sent
+        if sent.off:
+            return
+        if sent.skip:
+            sent.skip = False
+            count -= 1
+        if count and sent.guard:
+            self._append(Slot(None, 0))
+            count -= 1
+        if not count:
+            return
+        last = self._line[-1] if self._line else None
+        if isinstance(last, Run):
+            last.count += count
+        else:
+            self._line.append(Run(count))
+
+    def _append(self, slot: Slot) -> None:
+        if not slot.silent:
+            slot.guarded, self._sent.guard = self._sent.guard, False
+        self._moves += slot.moves_db
+        self._line.append(slot)
+
+    def _special(self, request: Request, now: int, commands: list[Command]) -> None:
+        words, sent = request.words, self._sent
+        name = words[0] or b""
+        rule = RULES[name]
+        if rule is Rule.CLIENT:
+            self._client(request, now)
+        elif rule is Rule.SCRIPT:
+            self._script(request, now, commands)
+        elif rule is Rule.BLIND:
+            self.close(blind_reason(name), now)
+        elif (sent.off or sent.skip) and not (sent.off and rule in {Rule.MULTI, Rule.EXEC, Rule.DISCARD}):
+            if rule is Rule.RESET and not sent.skip and request.length == 1:
+                self._reset(now)
+            else:
+                self.close(f"{name.decode()} while CLIENT REPLY keeps its answer back", now)
+        elif rule in {Rule.MULTI, Rule.EXEC, Rule.DISCARD}:
+            self._transaction(rule, request, now)
+        elif rule is Rule.RESET:
+            if request.length == 1:
+                self._reset(now)
+            else:
+                self._plain(1)
+        elif rule in {Rule.SUBSCRIBE, Rule.UNSUBSCRIBE}:
+            self._subscription(rule, name, request, now)
+        else:
+            self._settings(rule, words, now)
+
+    def _script(self, request: Request, now: int, commands: list[Command]) -> None:
+        words = request.words
+        name = words[0] or b""
+        if name == b"SCRIPT" and (len(words) < 3 or (words[1] or b"").upper() not in _SCRIPTS_SUB):
+            self._plain(1)
+            return
+        self._number += 1
+        held = sum(len(w) for w in words if w)
+        command = Command(name, words, self._number, self._sent.db_now, now, held_bytes=held)
+        self.held_bytes += held
+        silent = self._sent.silenced()
+        self._silent += silent
+        if self._silent > SILENT_MAX:
+            self.close("too many script calls under CLIENT REPLY OFF", now)
+            return
+        self._append(Slot(Rule.SCRIPT, now, command=command, silent=silent))
+        commands.append(command)
+
+    def _transaction(self, rule: Rule, request: Request, now: int) -> None:
+        sent = self._sent
+        if request.length != 1:  # refused for its arity; inside MULTI that is neither an end nor a QUEUED
+            self._plain(1)
+            return
+        moves = False
+        if rule is Rule.MULTI:
+            sent.multi = True
+        else:
+            moves = rule is Rule.EXEC and sent.multi_db is not None
+            sent.left_multi(executed=rule is Rule.EXEC)
+        if not sent.off:
+            self._append(Slot(rule, now, moves_db=moves))
+
+    def _reset(self, now: int) -> None:
+        self._sent.reset()
+        self._append(Slot(Rule.RESET, now, moves_db=True))
+
+    def _client(self, request: Request, now: int) -> None:
+        words, sent = request.words, self._sent
+        sub = (words[1] or b"").upper() if len(words) > 1 else b""
+        if sub == b"SETNAME" and request.length == 3 and not (sent.off or sent.skip):
+            self._append(Slot(Rule.CLIENT, now, text=words[2]))
+            return
+        way = (words[2] or b"").upper() if sub == b"REPLY" and request.length == 3 else b""
+        if way not in {b"ON", b"OFF", b"SKIP"}:
+            self._plain(1)
+        elif sent.multi:
+            self.close("CLIENT REPLY inside MULTI", now)
+        elif sent.subscribed:
+            self.close("CLIENT REPLY on a connection that may be subscribed", now)
+        elif way == b"ON":
+            sent.off = sent.skip = False
+            self._append(Slot(Rule.CLIENT, now))
+        else:
+            sent.guard = True
+            sent.skip = way == b"SKIP" and not sent.off
+            sent.off = sent.off or way == b"OFF"
+
+    def _subscription(self, rule: Rule, name: bytes, request: Request, now: int) -> None:
+        if self._sent.multi:
+            self.close(f"{name.decode()} inside MULTI", now)
+        elif rule is Rule.SUBSCRIBE and request.length == 1:
+            self._plain(1)
+        else:
+            self._sent.subscribed = True
+            self._append(Slot(rule, now, replies=request.length - 1, name=name))
+
+    def _settings(self, rule: Rule, words: list[Word], now: int) -> None:
+        """SELECT and HELLO: they change the connection if they succeed."""
+        number = strict_int(words[1] or b"") if len(words) > 1 else None
+        if rule is Rule.HELLO:
+            self._append(Slot(rule, now, value=number, text=_setname(words)))
+            return
+        if number is None or number < 0 or len(words) != 2:
+            self._plain(1)
+            return
+        inside = self._sent.multi
+        if inside:
+            self._sent.multi_db = number
+        else:
+            self._sent.db = number
+        self._append(Slot(rule, now, value=number, moves_db=not inside))
+
+
+def _setname(words: list[Word]) -> bytes | None:
+    """The name in `HELLO 3 AUTH user password SETNAME name`; nothing else of it is kept."""
+    at = 2
+    while at < len(words):
+        option = (words[at] or b"").upper()
+        if option == b"SETNAME" and at + 1 < len(words):
+            return words[at + 1]
+        at += 3 if option == b"AUTH" else 1
+    return None
