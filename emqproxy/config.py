@@ -1,0 +1,200 @@
+"""The configuration: one frozen value, made once. Flags over `EMQPROXY_*` over the TOML file over the defaults.
+
+`Config` says what there is to set, with its unit and its default; `load` makes one of all its sources, or raises a
+`ConfigError` whose one line names the flag, variable or key and says what to write instead.
+
+`OTEL_*` stands between `EMQPROXY_*` and the file. The observer reads those variables from its own environment, as
+users of OpenTelemetry expect; no key here means the same as one of them yet, so nothing is merged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from emqproxy.addresses import HostPort, Listen, Upstream
+from emqproxy.config_sources import ConfigError, load_into
+
+__all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load"]
+
+_SHADE: Final = "a share of the lock's time to live, above 0 and at most 1, like 0.60"
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):  # pydantic would read true as 1
+        raise ValueError("not a number")
+    return value
+
+
+def _listed(value: object) -> object:
+    """A list as the environment and a careless file write it: `a, b`."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _listens(value: object) -> object:
+    value = _listed(value)
+    if isinstance(value, list | tuple):
+        return tuple(Listen.parse(item) if isinstance(item, str) else item for item in value)
+    return value
+
+
+def _upstream(value: object) -> object:
+    return Upstream.parse(value) if isinstance(value, str) else value
+
+
+def _health(value: object) -> object:
+    if isinstance(value, str):
+        return HostPort.parse(value) if value else None
+    return value
+
+
+def _mode(value: object) -> object:
+    if value in ("shadow", "enforce"):
+        raise ValueError('not built yet in this release; write "observe"')
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_number)]
+Share = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1, description=_SHADE)]
+
+
+class _Table(BaseModel):
+    """A table of the file. Its fields' descriptions end the sentence "write …"."""
+
+    # Nothing that was given is repeated in an error: it may be a secret.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Lateness(_Table):
+    """From which age on a renewal is graded late or critical, as shares of the lock's time to live."""
+
+    late: Share = 0.60
+    critical: Share = 0.80
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Lateness:
+        if self.late >= self.critical:
+            raise ValueError(f"late is {self.late} and critical {self.critical}; write a late below critical")
+        return self
+
+
+class Trace(_Table):
+    """How spans are named and tokens shown."""
+
+    namespace: str = Field(default="", pattern=r"^[^\x00-\x1f]*$", description='a word, like "prod-eu"')
+    token: Literal["fingerprint", "raw", "off"] = Field(default="fingerprint", description="fingerprint, raw or off")
+    token_key: SecretStr = Field(default=SecretStr(""), description="a secret that all sidecars share")
+    token_key_file: str = Field(default="", description="the path of a file that holds the key")
+    """`load` reads it into `token_key`."""
+    renewals_per_attempt: Count = Field(default=32, ge=0, description="a whole number from 0, like 32")
+
+
+class Observer(_Table):
+    """What the observer writes."""
+
+    journal: str = Field(default="", description='a file\'s path, "-" for standard output, "" for none')
+    journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
+
+
+class Limits(_Table):
+    """Bounds of what is kept in memory."""
+
+    locks: Count = Field(default=50_000, ge=1, description="a whole number from 1, like 50000")
+    pending_bytes: Count = Field(default=67_108_864, ge=65_536, description="bytes from 65536, like 67108864")
+
+
+class Drain(_Table):
+    """How a sidecar ends."""
+
+    timeout: Annotated[float, BeforeValidator(_number)] = Field(
+        default=0, ge=0, allow_inf_nan=False, description="seconds from 0, like 30; 0 waits for the last client"
+    )
+
+
+class Config(_Table):
+    """All there is to set. Parts of the house receive fields of it, not the whole."""
+
+    listen: Annotated[tuple[Listen, ...], BeforeValidator(_listens)] = Field(
+        default=(Listen("tcp", "127.0.0.1", 6380),), min_length=1, description='a list like ["tcp://127.0.0.1:6380"]'
+    )
+    upstream: Annotated[Upstream, BeforeValidator(_upstream)] = Field(
+        default=Upstream("tcp", "127.0.0.1", 6379), description="a URL like redis://127.0.0.1:6379"
+    )
+    mode: Annotated[Literal["observe"], BeforeValidator(_mode)] = Field(default="observe", description='"observe"')
+    prefixes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+        default=("emq", "bull"), min_length=1, description='a list like ["emq", "bull"]'
+    )
+    health: Annotated[HostPort | None, BeforeValidator(_health)] = Field(
+        default=HostPort("0.0.0.0", 9464),  # noqa: S104  the kubelet probes the pod's address
+        description='HOST:PORT, like 0.0.0.0:9464, or "" for none',
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
+    require_upstream: bool = Field(default=False, description="true or false")
+    lateness: Lateness = Field(default=Lateness(), description="a table [lateness]")
+    trace: Trace = Field(default=Trace(), description="a table [trace]")
+    observer: Observer = Field(default=Observer(), description="a table [observer]")
+    limits: Limits = Field(default=Limits(), description="a table [limits]")
+    drain: Drain = Field(default=Drain(), description="a table [drain]")
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("prefixes", mode="after")
+    @classmethod
+    def _bare(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not prefix or prefix.endswith(":") for prefix in prefixes):
+            raise ValueError('a prefix stands without its last colon and is not empty; write ["emq", "bull"]')
+        return prefixes
+
+    @field_validator("listen", mode="after")
+    @classmethod
+    def _once_each(cls, listen: tuple[Listen, ...]) -> tuple[Listen, ...]:
+        fixed = [address for address in listen if address.kind == "unix" or address.port]
+        if len(set(fixed)) != len(fixed):
+            raise ValueError("the same address stands twice; write each once")
+        return listen
+
+    def lines(self) -> Iterator[str]:
+        """The whole as TOML, fit to be shown: no password, no key."""
+        tables = []
+        for key, value in self:
+            if isinstance(value, _Table):
+                tables.append((key, value))
+            else:
+                yield f"{key} = {_shown(value)}"
+        for key, table in tables:
+            yield ""
+            yield f"[{key}]"
+            for name, value in table:
+                yield f"{name} = {_shown(value)}"
+
+
+def load(file: str | None = None, flags: dict[str, object] | None = None) -> Config:
+    """The effective configuration: `flags` (dotted keys: `observer.journal`) over `EMQPROXY_*` over `file`.
+
+    `EMQPROXY_CONFIG` names the file where `file` is None. Raises ConfigError.
+    """
+    return load_into(Config, file, flags or {})
+
+
+def _shown(value: object) -> str:
+    match value:
+        case SecretStr():
+            return '"" # set, and not shown' if value.get_secret_value() else '""'
+        case tuple():
+            return f"[{', '.join(map(_shown, value))}]"
+        case bool() | int() | float():
+            return json.dumps(value)
+        case None:
+            return '""'
+        case _:
+            return json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,181 @@
+"""Where a configuration comes from: flags, environment, file; and the one line that is said when it is wrong.
+
+Knows files, variables and pydantic's errors; no key by name but the one that is read from a file of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError, create_model
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+M = TypeVar("M", bound=BaseModel)
+
+PREFIX: Final = "EMQPROXY_"
+FILE_VARIABLE: Final = "EMQPROXY_CONFIG"
+NOT_BUILT: Final = re.compile(
+    r"(sole_path|rules(\..*)?|observer\.admin|scripts(\..*)?|limits\.(judge_bytes|ttl_ms_min|ttl_ms_max))$"
+)
+"""Keys of the contract that this release does not know yet."""
+SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT(_.*)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
+"""What Kubernetes puts into every container for a Service whose name begins with `emqproxy`; no setting of ours."""
+
+
+class ConfigError(Exception):
+    """One line that names the flag, variable or key, and says what to write instead."""
+
+
+def load_into(model: type[M], file: str | None, flags: Mapping[str, object]) -> M:
+    """See `config.load`."""
+    file = file or os.environ.get(FILE_VARIABLE) or None
+    sources = _Sources(model, file, flags)
+    merged = sources.merged()
+    _read_key_file(merged, sources)
+    try:
+        return model.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(sources.sentence(error.errors()[0])) from None
+
+
+class _Sources:
+    """All that was given, and by whom: the later of them wins, and is named when it is wrong."""
+
+    def __init__(self, model: type[BaseModel], file: str | None, flags: Mapping[str, object]) -> None:
+        self._file = file
+        self._flags = flags
+        self._hints = dict(_hints(model))
+        self._in_file = _read_toml(file) if file else {}
+        self._in_environment = self._environment(model)
+
+    def merged(self) -> dict[str, Any]:
+        merged = _overlaid(self._in_file, self._in_environment)
+        for key, value in self._flags.items():
+            merged = _overlaid(merged, _nested(key, value))
+        return merged
+
+    def origin(self, key: str) -> str:
+        """Who gave this key its value, in the words of the one who gave it."""
+        if key in self._flags:
+            return "--" + key.rpartition(".")[2].replace("_", "-")
+        if _has(self._in_environment, key):
+            return _variable(key)
+        return f"{key} in {self._file}" if self._file else key
+
+    def sentence(self, error: ErrorDetails) -> str:
+        # The path into a list goes no further than the key: its items are described by it.
+        names = [str(part) for part in error["loc"] if isinstance(part, str)]
+        while len(names) > 1 and error["type"] != "extra_forbidden" and ".".join(names) not in self._hints:
+            names.pop()
+        key = ".".join(names)
+        if error["type"] == "extra_forbidden":
+            return f"{self.origin(key)}: {self._unknown(key)}"
+        if error["type"] == "value_error" and str(error["ctx"]["error"]) != "not a number":
+            return f"{self.origin(key)}: {error['ctx']['error']}"
+        return f"{self.origin(key)}: {error['msg'][0].lower()}{error['msg'][1:]}; write {self._hints[key]}"
+
+    def _environment(self, model: type[BaseModel]) -> dict[str, Any]:
+        tables = {key.partition(".")[0] for key in self._hints if "." in key}
+        known = {_variable(key) for key in self._hints if key not in tables} | {FILE_VARIABLE}
+        for name in os.environ:
+            upper = name.upper()
+            if upper.startswith(PREFIX) and upper not in known and not SERVICE_LINK.search(upper):
+                key = upper.removeprefix(PREFIX).replace("__", ".").lower()
+                raise ConfigError(f"{name}: {self._unknown(key, variable=True)}")
+        # The model stays free of its environment; this twin of it is asked what stands there. Nothing is decoded:
+        # our own keys say how a list is written in a variable.
+        base = type("Undecoded", (BaseSettings,), {"model_config": SettingsConfigDict(enable_decoding=False)})
+        twin = create_model("Environment", __base__=(base, model))
+        return EnvSettingsSource(cast("type[BaseSettings]", twin), env_prefix=PREFIX, env_nested_delimiter="__")()
+
+    def _unknown(self, key: str, *, variable: bool = False) -> str:
+        if NOT_BUILT.match(key):
+            return "not built yet in this release; remove it"
+        name = key.rpartition(".")[2]
+        tables = {known.partition(".")[0] for known in self._hints if "." in known}
+        known = [other for other in self._hints if other not in tables or not (variable or "." in key)]
+        near = (
+            [other for other in known if other.rpartition(".")[2] == name]  # in the wrong table
+            or difflib.get_close_matches(key, known, n=1)
+            or difflib.get_close_matches(name, known, n=1)
+            or [other for other in known if other.startswith(f"{key}.")]  # a table, given as one variable
+        )
+        if near:
+            return f"unknown; write {_variable(near[0]) if variable else near[0]}, or remove it"
+        return "unknown; remove it"
+
+
+def _read_key_file(merged: dict[str, Any], sources: _Sources) -> None:
+    """The one secret that may stand in a file of its own: a Kubernetes or Docker secret is mounted as one."""
+    trace = merged.get("trace")
+    path = trace.get("token_key_file") if isinstance(trace, dict) else None
+    if not isinstance(trace, dict) or not isinstance(path, str) or not path:
+        return
+    named = sources.origin("trace.token_key_file")
+    if trace.get("token_key"):
+        raise ConfigError(f"{named}: {sources.origin('trace.token_key')} is set too; write one of the two")
+    try:
+        trace["token_key"] = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise ConfigError(f"{named}: cannot read {path} ({reason}); write the path of a readable file") from None
+    if not trace["token_key"]:
+        raise ConfigError(f"{named}: {path} is empty; write the key into it")
+
+
+def _read_toml(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text())
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}; write the path of a TOML file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: not UTF-8; write the path of a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: not TOML: {error}; write lines like key = value") from None
+
+
+def _hints(model: type[BaseModel], table: str = "") -> Iterable[tuple[str, str]]:
+    """Every key, dotted, with what to write for it."""
+    for name, field in model.model_fields.items():
+        yield table + name, field.description or ""
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _hints(field.annotation, f"{table}{name}.")
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", "__").upper()
+
+
+def _nested(key: str, value: object) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _has(values: Mapping[str, Any], key: str) -> bool:
+    here: object = values
+    for part in key.split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return False
+        here = here[part]
+    return True
+
+
+def _overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """`upper` over `lower`, table by table; the arguments stay as they are."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        if isinstance(value, Mapping):
+            under = merged.get(key)
+            merged[key] = _overlaid(under if isinstance(under, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
