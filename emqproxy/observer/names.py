@@ -1,0 +1,69 @@
+"""How keys are told: prefix, queue and job as strings.
+
+Bytes that are not UTF-8 are told with backslashes (`\\xff`), so that every line and span is valid UTF-8; ids are
+computed from the bytes themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from emqproxy.locks.events import AnyFact, Fact, Lock, LockFact, Queue, QueueFact
+
+_LOCK_SUFFIX: Final = b":lock"
+_SYSTEMS: Final = {"emq": "echomq", "bull": "bullmq"}
+
+
+class QueueName(NamedTuple):
+    """The queue is the last part of the prefix; what stands before it may contain colons and braces."""
+
+    prefix: str
+    queue: str
+
+
+def text(raw: bytes) -> str:
+    """Bytes of a key, a token or a name, as valid UTF-8 text."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def queue_name(queue: Queue) -> QueueName:
+    """`bull:q:` is prefix `bull`, queue `q`."""
+    prefix, _, name = queue.prefix.removesuffix(b":").rpartition(b":")
+    return QueueName(text(prefix), text(name))
+
+
+def job_key(lock: Lock) -> bytes:
+    """The key of the job's hash, `emq:orders:42`: a lock's key less its suffix."""
+    return lock.key.removesuffix(_LOCK_SUFFIX)
+
+
+def job_id(queue: Queue, lock: Lock) -> str:
+    """`42`: the job's key less the queue's prefix."""
+    return text(job_key(lock).removeprefix(queue.prefix))
+
+
+def messaging_system(prefix: str) -> str:
+    """The semantic conventions' `messaging.system`: `echomq` for `emq`, `bullmq` for all others, braces ignored."""
+    return _SYSTEMS.get(prefix.strip("{}"), "bullmq")
+
+
+def queue_of(fact: AnyFact) -> Queue | None:
+    """The queue a fact is about, or None where it is about a connection or a whole database."""
+    return fact.queue if isinstance(fact, LockFact | QueueFact) else None
+
+
+def effect(fact: Fact) -> str:
+    """The fact's class in the journal's words: `held_by_other`."""
+    return _EFFECTS[type(fact).__name__]
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def _leaves(kind: type[Fact]) -> list[type[Fact]]:
+    below = kind.__subclasses__()
+    return [leaf for child in below for leaf in _leaves(child)] if below else [kind]
+
+
+_EFFECTS: Final = {leaf.__name__: _snake(leaf.__name__) for leaf in _leaves(Fact)}

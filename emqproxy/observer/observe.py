@@ -1,0 +1,114 @@
+"""The observer's one loop: every consumer is told of each message; what they gathered is written at the batch's end.
+
+A fault of one consumer is counted and stays its own (`faults.Guard`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, TextIO
+
+from emqproxy import logs
+from emqproxy.observer.alerts import Alerts
+from emqproxy.observer.board import Board
+from emqproxy.observer.faults import Guard
+from emqproxy.observer.inbox import Inbox
+from emqproxy.observer.journal import Journal
+from emqproxy.observer.journal_file import JournalFile
+from emqproxy.observer.otlp import Telemetry, telemetry
+from emqproxy.observer.spans import Spans
+from emqproxy.observer.timeline import Timeline
+from emqproxy.observer.tokens import Tokens
+from emqproxy.records import Anchor, Hello, Message
+
+FLUSH_S: Final = 3.0
+"""How long the last spans may take; the SDK's own shutdown takes 30 s where the collector is down."""
+
+
+class Observer:
+    """Everything that listens, made from the first message. Call `on_batch` for each batch, `close` at the end."""
+
+    def __init__(self, hello: Hello, console: TextIO) -> None:
+        settings = hello.settings
+        tokens = Tokens(settings.token, settings.token_key)
+        self._timeline = Timeline()
+        self._telemetry = telemetry(hello, console)
+        self._log = logs.RateLimited(logs.get())
+        self._dropped = 0
+        self._consumers: list[tuple[Guard, Callable[[Message], None]]] = []
+        self._journal: Journal | None = None
+        self._spans: Spans | None = None
+        if settings.journal:
+            file = JournalFile(settings.journal, settings.journal_max_bytes)
+            self._journal = Journal(hello.run, self._timeline, tokens, file)
+            self._consumers.append((Guard("journal"), self._journal.on))
+        if self._telemetry.emitter is not None:
+            self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
+            self._consumers.append((Guard("spans"), self._spans.on))
+        self._consumers.append((Guard("alerts"), Alerts(tokens).on))
+        self._consumers.append((Guard("telemetry"), self._look))
+        self._flush = Guard("journal flush")
+        if settings.token == "raw":  # noqa: S105  a policy's name
+            logs.get().warning("lock tokens are told raw: whoever reads them may finish these jobs")
+
+    def on_batch(self, batch: list[Message]) -> None:
+        """Tells every consumer of every message, in order."""
+        for message in batch:
+            if isinstance(message, Anchor):
+                self._timeline.anchor(message)
+            for guard, on in self._consumers:
+                guard.call(on, message)
+        if self._journal is not None:
+            self._flush.call(self._journal.flush)
+
+    def close(self) -> None:
+        """Writes and delivers what is left; takes at most `FLUSH_S`."""
+        if self._journal is not None:
+            self._flush.call(self._journal.close)
+        if self._spans is not None:
+            Guard("spans").call(self._spans.close)
+        last = threading.Thread(target=_quietly(self._telemetry), name="last spans", daemon=True)
+        last.start()
+        last.join(FLUSH_S)
+        self._telemetry.farewell()
+
+    def _look(self, message: Message) -> None:
+        """At each heartbeat: are records or spans being lost?"""
+        if not isinstance(message, Anchor):
+            return
+        self._telemetry.look()
+        if message.dropped > self._dropped:
+            self._dropped = message.dropped
+            now, dropped = message.monotonic_ns, message.dropped
+            self._log.warning("records were dropped on the way to the observer", now=now, dropped=dropped)
+
+
+def observe(fd: int) -> int:
+    """Reads until the pipe closes, then flushes. The exit code: 0, or 2 if the pipe did not open with a Hello."""
+    inbox = Inbox(fd)
+    batches = inbox.batches()
+    first = next(batches, [])
+    if not first or not isinstance(first[0], Hello):
+        return 0 if inbox.why == "eof" else 2
+    hello = first[0]
+    stream = sys.stderr if hello.settings.journal == "-" else sys.stdout
+    logs.configure(hello.settings.log_level, stream)
+    observer = Observer(hello, stream)
+    for batch in _after(first, batches):
+        observer.on_batch(batch)
+    if inbox.why != "eof" or inbox.undecodable:
+        logs.get().warning("the pipe ended badly", why=inbox.why, undecodable=inbox.undecodable)
+    observer.close()
+    return 0
+
+
+def _after(first: list[Message], rest: Iterator[list[Message]]) -> Iterator[list[Message]]:
+    yield first[1:]
+    yield from rest
+
+
+def _quietly(spans: Telemetry) -> Callable[[], None]:
+    guard = Guard("telemetry")
+    return lambda: guard.call(spans.shutdown)
