@@ -100,7 +100,8 @@ class Peer:
             while len(found := self.find(**fields)) < count:
                 ended = not self._reader.is_alive()
                 if ended or not self._news.wait(max(0.0, until - time.monotonic())):
-                    pytest.fail(f"{count} x {fields} {'never' if ended else 'not yet'} among {self.lines}\n{self.stderr}")
+                    when = "never" if ended else "not yet"
+                    pytest.fail(f"{count} x {fields} {when} among {self.lines}\n{self.stderr}")
         return found[count - 1]
 
     @property

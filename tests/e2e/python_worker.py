@@ -4,6 +4,8 @@ The same protocol as node/worker.mjs and node/producer.mjs: argv[1] is the confi
 producer), JSON lines come out, commands go in.
 """
 
+# ruff: noqa: ARG002  every processor has the shape that bullmq calls
+
 from __future__ import annotations
 
 import asyncio
