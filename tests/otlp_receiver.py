@@ -1,7 +1,7 @@
 """A real OTLP receiver: takes `POST /v1/traces`, decodes protobuf, and keeps what came.
 
     with OtlpReceiver() as receiver:
-        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint}
+        env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
         ...
         spans = receiver.wait_for(lambda spans: len(spans) == 3, timeout_s=10)
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -31,7 +31,7 @@ _STATUS = {0: "UNSET", 1: "OK", 2: "ERROR"}
 
 
 @dataclass(frozen=True)
-class ReceivedLink:
+class Link:
     """A link of a span."""
 
     trace_id: str
@@ -40,7 +40,7 @@ class ReceivedLink:
 
 
 @dataclass(frozen=True)
-class ReceivedSpan:
+class Span:
     """A span as a collector has it. Ids are hex; `parent_id` is empty for a root; times are Unix nanoseconds."""
 
     name: str
@@ -52,7 +52,7 @@ class ReceivedSpan:
     end_ns: int
     status: str
     attributes: dict[str, Any]
-    links: tuple[ReceivedLink, ...]
+    links: tuple[Link, ...]
     resource: dict[str, Any] = field(repr=False)
     scope: str = field(repr=False)
     schema_url: str = field(repr=False)
@@ -63,9 +63,8 @@ class OtlpReceiver:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._spans: list[ReceivedSpan] = []
-        self.bodies: list[bytes] = []
-        """Every request as it came, decompressed: for searches."""
+        self._spans: list[Span] = []
+        self._bodies: list[bytes] = []
         self.requests = 0
         """Those refused included."""
         self._status = 200
@@ -78,19 +77,21 @@ class OtlpReceiver:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
-    def endpoint(self) -> str:
+    def url(self) -> str:
         """For `OTEL_EXPORTER_OTLP_ENDPOINT`."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def spans(self) -> list[ReceivedSpan]:
+    def spans(self) -> list[Span]:
         """In the order in which they came."""
         with self._changed:
             return list(self._spans)
 
-    def wait_for(
-        self, predicate: Callable[[Sequence[ReceivedSpan]], bool], timeout_s: float = 10.0
-    ) -> list[ReceivedSpan]:
+    def bodies(self) -> list[bytes]:
+        """Every request as it came, decompressed: for searches."""
+        with self._changed:
+            return list(self._bodies)
+
+    def wait_for(self, predicate: Callable[[Sequence[Span]], bool], timeout_s: float = 10.0) -> list[Span]:
         """Waits until the spans that came satisfy it. Fails with what came if they do not in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: predicate(self._spans), timeout_s):
@@ -127,7 +128,7 @@ class OtlpReceiver:
 
     # ------------------------------------------------------------------ private
 
-    def __enter__(self) -> OtlpReceiver:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -138,7 +139,7 @@ class OtlpReceiver:
     def _take(self, body: bytes) -> tuple[int, dict[str, str]]:
         with self._changed:
             self.requests += 1
-            self.bodies.append(body)
+            self._bodies.append(body)
             self._changed.notify_all()
         self._released.wait(60)
         status, headers = self._status, dict(self._headers)
@@ -184,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Silent."""
 
 
-def decode(body: bytes) -> list[ReceivedSpan]:
+def decode(body: bytes) -> list[Span]:
     """The spans of one export request."""
     request = ExportTraceServiceRequest.FromString(body)
     return [
@@ -195,8 +196,8 @@ def decode(body: bytes) -> list[ReceivedSpan]:
     ]
 
 
-def _span(span: ProtoSpan, resource: dict[str, Any], scope: str, schema_url: str) -> ReceivedSpan:
-    return ReceivedSpan(
+def _span(span: ProtoSpan, resource: dict[str, Any], scope: str, schema_url: str) -> Span:
+    return Span(
         name=span.name,
         kind=_KINDS[span.kind],
         trace_id=span.trace_id.hex(),
@@ -206,7 +207,7 @@ def _span(span: ProtoSpan, resource: dict[str, Any], scope: str, schema_url: str
         end_ns=span.end_time_unix_nano,
         status=_STATUS[span.status.code],
         attributes=_attributes(span.attributes),
-        links=tuple(ReceivedLink(x.trace_id.hex(), x.span_id.hex(), _attributes(x.attributes)) for x in span.links),
+        links=tuple(Link(x.trace_id.hex(), x.span_id.hex(), _attributes(x.attributes)) for x in span.links),
         resource=resource,
         scope=scope,
         schema_url=schema_url,
@@ -224,9 +225,9 @@ def _value(value: AnyValue) -> Any:
     return getattr(value, kind) if kind else None
 
 
-def by_name(spans: Sequence[ReceivedSpan]) -> dict[str, list[ReceivedSpan]]:
+def by_name(spans: Sequence[Span]) -> dict[str, list[Span]]:
     """Spans under their first word: `acquire`, `renew`, `process`; in the order of their start."""
-    found: dict[str, list[ReceivedSpan]] = {}
+    found: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.start_ns):
         found.setdefault(span.name.split(" ", 1)[0], []).append(span)
     return found

@@ -4,7 +4,7 @@
                             ├─▶ spans ─▶ emitter ─▶ otlp ─▶ collector
                             └─▶ alerts ─▶ log
 
-- `inbox` reads batches from the pipe; `observe` hands each message to every consumer, and a fault of one hurts none else.
+- `inbox` reads batches from the pipe; `observe` hands each message to every consumer; a fault of one hurts no other.
 - `timeline` maps instants to wall time; `names` maps keys to prefix, queue and job; `tokens` hides tokens; `ids`
   computes trace and attempt ids; `board` is the read model: the attempts still open.
 - Law: whatever fails here is counted and said once a minute (`faults`); nothing here can reach the data plane.

@@ -8,7 +8,7 @@ from typing import Final
 from emqproxy import logs
 from emqproxy.locks.events import LockFact
 from emqproxy.observer.attributes import violates
-from emqproxy.observer.names import job_key, text
+from emqproxy.observer.names import job_id, queue_name
 from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Message, Record
@@ -37,6 +37,7 @@ class Alerts:
             self._untold += 1
             return
         untold, self._untold = self._untold, 0
+        name = queue_name(fact.queue)
         figures = {
             "code_name": line.code_name,
             "token": self._tokens.name(fact.token).token,
@@ -50,10 +51,12 @@ class Alerts:
         }
         logs.get().warning(
             "lock lapsed" if line.op == "lapse" else f"{line.op} {line.outcome}",
-            job=text(job_key(fact.lock)),
-            db=fact.lock.db,
             seq=message.seq,
-            **{name: figure for name, figure in figures.items() if figure is not None},
+            db=fact.lock.db,
+            prefix=name.prefix,
+            queue=name.queue,
+            job=job_id(fact.queue, fact.lock),
+            **{field: figure for field, figure in figures.items() if figure is not None},
         )
 
     def _may_speak(self) -> bool:

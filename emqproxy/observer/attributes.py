@@ -66,7 +66,7 @@ def of_record(record: Record) -> Cells:
         "db.response.status_code": line.code_name if line.outcome == "error" else None,
         "emq.script.return_code": line.code,
         "emq.script.return_name": line.code_name if line.outcome != "error" else None,
-        "emq.outcome": None if line.outcome == "ok" else line.outcome,
+        "emq.outcome": None if line.outcome in ("ok", "told") else line.outcome,
         "emq.batch.size": line.batch_size,
         "emq.retry.delay_ms": line.delay_ms,
         "emq.state.from": before,

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from types import TracebackType
+from typing import Self
 
 from emqproxy.records import Message
 from tests.observer.records_factory import framed
@@ -44,7 +45,7 @@ class ObserverProcess:
         self._pipe.close()
         return self.process.communicate(timeout=timeout_s)
 
-    def __enter__(self) -> ObserverProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
