@@ -1,0 +1,109 @@
+"""What every family shares in reading an answer: whether anything ran, and the journal's words where no code came."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from emqproxy.locks.events import Place, Window
+from emqproxy.records import Line
+from emqproxy.session.exchange import NOT_RUN, ErrorReply, Exchange, Missing, Reply
+
+CODE_NAMES: Final = {
+    -1: "JobNotExist",
+    -2: "JobLockNotExist",
+    -3: "JobNotInState",
+    -4: "JobPendingChildren",
+    -5: "ParentJobNotExist",
+    -6: "JobLockMismatch",
+    -7: "ParentJobCannotBeReplaced",
+    -8: "JobBelongsToJobScheduler",
+    -9: "JobHasFailedChildren",
+    -10: "SchedulerJobIdCollision",
+    -11: "SchedulerJobSlotsBusy",
+}
+"""The closed set of the transitions. Other scripts give the same numbers other meanings."""
+
+RENEW_REFUSED: Final = "RenewRefused"
+NO_PENDING_CHILDREN: Final = "NoPendingChildren"
+
+NOTHING_RAN: Final = frozenset(
+    (
+        "ASK",
+        "BUSY",
+        "CLUSTERDOWN",
+        "CROSSSLOT",
+        "EMQPROXY",
+        "EXECABORT",
+        "LOADING",
+        "MASTERDOWN",
+        "MISCONF",
+        "MOVED",
+        "NOAUTH",
+        "NOPERM",
+        "NOREPLICAS",
+        "NOSCRIPT",
+        "OOM",
+        "READONLY",
+        "TRYAGAIN",
+    )
+)
+"""Errors that Redis gives before a script, or before its first write: once a script has written, it is let finish, so
+OOM, READONLY, MISCONF and NOREPLICAS mean that nothing was written."""
+
+_PREFIX: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}\Z")
+
+
+def nothing_ran(reply: Reply) -> bool:
+    """Whether it is certain that no write happened."""
+    if isinstance(reply, ErrorReply):
+        # A missing permission is also met in the middle of a script, and then the text says so.
+        return reply.prefix in NOTHING_RAN and not (reply.prefix == "NOPERM" and reply.find(b" script") >= 0)
+    return reply is NOT_RUN
+
+
+def answered(reply: Reply) -> bool:
+    """Whether the script itself answered."""
+    return not isinstance(reply, ErrorReply | Missing)
+
+
+def code_of(reply: Reply) -> int | None:
+    """A return code; None where the reply is something else."""
+    return reply if isinstance(reply, int) and not isinstance(reply, bool) else None
+
+
+def failure(
+    exchange: Exchange,
+    op: str,
+    *,
+    target: str | None = None,
+    delay_ms: int | None = None,
+    batch_size: int | None = None,
+) -> Line | None:
+    """The line of a call that the script did not answer.
+
+    None where the call did not happen: a transaction that did not run, and a NOSCRIPT, which the client follows with
+    the text (inside EXEC nobody does, and it is an outcome).
+    """
+    reply = exchange.reply
+    code_name = None
+    if isinstance(reply, ErrorReply):
+        prefix = reply.prefix
+        if prefix == "NOSCRIPT" and not exchange.in_exec:
+            return None
+        outcome, code_name = "error", prefix if _PREFIX.match(prefix) else "ERR"
+    elif reply is NOT_RUN:
+        return None
+    else:
+        outcome = "unknown"
+    return Line(op, outcome, target=target, code_name=code_name, delay_ms=delay_ms, batch_size=batch_size)
+
+
+def window(exchange: Exchange) -> Window:
+    """When it can have happened."""
+    return Window(exchange.opened, exchange.closed)
+
+
+def part(at: Place, number: int) -> Place:
+    """The place of one part of a request."""
+    return Place(at.conn, at.request, number)

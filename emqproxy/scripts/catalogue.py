@@ -1,0 +1,233 @@
+"""Which script a call runs: sha1 → script, from the data of all published releases and from texts that pass by.
+
+`match` says how a script was known. `catalogue`: its sha is a release's. `learned`: its text was seen, and its first
+comment line, arity and key suffixes agree with one layout; of header lines only a hash is kept here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from typing import Final, TypeAlias
+
+import msgspec
+
+from emqproxy.scripts import layouts
+from emqproxy.scripts.acquire import recognise_pickup
+from emqproxy.scripts.arguments import Call, split
+from emqproxy.scripts.layouts import Layout
+from emqproxy.scripts.operation import Operation, Script
+from emqproxy.scripts.reap import recognise_sweep
+from emqproxy.scripts.release import Ending, recognise_finish, recognise_move
+from emqproxy.scripts.renew import recognise_batch, recognise_renewal
+from emqproxy.session.exchange import Command, Word
+
+LEARNED_MAX: Final = 4096
+
+Recogniser: TypeAlias = Callable[[Script, Layout, Call], Operation | None]
+
+FAMILIES: Final[dict[str, Recogniser]] = {
+    "moveToActive": recognise_pickup,
+    "extendLock": recognise_renewal,
+    "extendLocks": recognise_batch,
+    "moveToFinished": recognise_finish,
+    "moveToDelayed": recognise_move,
+    "retryJob": recognise_move,
+    "moveToWaitingChildren": recognise_move,
+    "moveJobFromActiveToWait": recognise_move,
+    "releaseLock": recognise_move,
+    "moveStalledJobsToWait": recognise_sweep,
+}
+
+_HEADER: Final = re.compile(rb"\s*--\[\[\s*([^\r\n]{1,400})")
+_KEYS_USED: Final = re.compile(rb"KEYS\[(\d{1,3})\]")
+_SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
+
+
+class _Published(msgspec.Struct, frozen=True):
+    """One row of the catalogue's data."""
+
+    sha: str
+    script: str
+    keys: int
+    first: str
+    last: str
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A published lock script with the one layout of its releases."""
+
+    script: Script
+    layout: Layout
+    recognise: Recogniser
+
+
+class Catalogue:
+    """Every script that is known. Lives in the data plane's one thread; bounded."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, Script] = {}
+        self._lock_scripts: dict[bytes, _Known] = {}
+        self._layouts = layouts.load()
+        self._headers = _load_headers()
+        # By sha: the names that the text may have. The least recently used one goes first when it is full, so that
+        # a flood of texts cannot push out what workers use all the time.
+        self._learned: dict[bytes, tuple[str, ...]] = {}
+        for row in _load_published():
+            self._add(row)
+
+    def __iter__(self) -> Iterator[Script]:
+        """All published scripts, by name and release."""
+        return iter(self._scripts.values())
+
+    def __len__(self) -> int:
+        return len(self._scripts)
+
+    def recognise(self, command: Command) -> Operation | None:
+        """The lock operation that a command is; None for all else.
+
+        An unknown sha costs one miss in each of two dictionaries. Never raises, whatever the words are.
+        """
+        words = command.words
+        if len(words) < 3:
+            return None
+        code = words[1]
+        if code is None:
+            return None
+        if command.name == b"EVALSHA":
+            return self._by_sha(code.lower(), words)
+        if command.name == b"EVAL":
+            return self._by_text(code, words)
+        return None
+
+    def script_loaded(self, text: Word) -> None:
+        """A text that compiled: SCRIPT LOAD answered with its sha, or EVAL with no compile error. Learnt if it is one
+        of the protocol's and not known by its sha."""
+        if text is None:
+            return
+        names = self._names(text)
+        if not names:
+            return
+        sha = _sha_of(text)
+        if sha in self._learned or sha.decode() in self._scripts:
+            return
+        if len(self._learned) >= LEARNED_MAX:
+            del self._learned[next(iter(self._learned))]
+        self._learned[sha] = names
+
+    def identify(self, what: str | bytes) -> Script | None:
+        """The script that a sha (in any case) or a text is; None for a stranger.
+
+        A text that no release has is told by its header if that has one name only; its arity is then the highest
+        KEYS index it uses.
+        """
+        text = what.encode() if isinstance(what, str) else what
+        sha = text.strip().decode("ascii", "replace").lower()
+        if _SHA.match(sha):
+            return self._scripts.get(sha) or self._learned_by(sha)
+        sha = _sha_of(text).decode()
+        published = self._scripts.get(sha)
+        if published is not None:
+            return published
+        names = self._names(text)
+        if len(names) != 1:
+            return None
+        arity = max((int(index) for index in _KEYS_USED.findall(text)), default=0)
+        return Script(names[0], arity, sha, "learned", "")
+
+    def _learned_by(self, sha: str) -> Script | None:
+        """A learned sha, if its name leaves one arity."""
+        names = self._learned.get(sha.encode(), ())
+        arities = {arity for name, arity in self._layouts if name in names}
+        if len(names) != 1 or len(arities) != 1:
+            return None
+        return Script(names[0], arities.pop(), sha, "learned", "")
+
+    def _by_sha(self, sha: bytes, words: Sequence[Word]) -> Operation | None:
+        known = self._lock_scripts.get(sha)
+        if known is not None:
+            call = split(words)
+            if call is None or len(call.keys) != known.script.arity:
+                return None
+            return known.recognise(known.script, known.layout, call)
+        names = self._learned.get(sha)
+        if names is None:
+            return None
+        self._learned[sha] = self._learned.pop(sha)
+        return self._by_names(names, sha, words)
+
+    def _by_text(self, text: bytes, words: Sequence[Word]) -> Operation | None:
+        sha = _sha_of(text)
+        if sha in self._lock_scripts or sha in self._learned:
+            return self._by_sha(sha, words)
+        if sha.decode() in self._scripts:
+            return None
+        return self._by_names(self._names(text), sha, words)
+
+    def _by_names(self, names: Sequence[str], sha: bytes, words: Sequence[Word]) -> Operation | None:
+        """The one reading on which all layouts agree that fit the call; None where none fits, or two disagree."""
+        call = split(words) if names else None
+        if call is None:
+            return None
+        found: list[Operation] = []
+        for name in names:
+            recogniser = FAMILIES.get(name)
+            for layout in self._layouts.get((name, len(call.keys)), ()):
+                if not layout.fits(call):
+                    continue
+                if recogniser is None:
+                    return None
+                operation = recogniser(Script(name, layout.arity, sha.decode(), "learned", ""), layout, call)
+                if operation is None or (found and not _agree(found[0], operation)):
+                    return None
+                found.append(operation)
+        return found[-1] if found else None
+
+    def _names(self, text: bytes) -> tuple[str, ...]:
+        found = _HEADER.match(text)
+        return self._headers.get(_header_hash(found[1]), ()) if found else ()
+
+    def _add(self, row: _Published) -> None:
+        script = Script(row.script, row.keys, row.sha, "catalogue", f"{row.first}-{row.last}")
+        self._scripts[row.sha] = script
+        recogniser = FAMILIES.get(row.script)
+        if recogniser is None:
+            return
+        layout = layouts.in_range(self._layouts.get((row.script, row.keys), ()), row.first, row.last)
+        if layout is not None:
+            self._lock_scripts[row.sha.encode()] = _Known(script, layout, recogniser)
+
+
+def _agree(one: Operation, other: Operation) -> bool:
+    """Whether two readings of a call are the same in all that facts are made of."""
+    if isinstance(one, Ending) and isinstance(other, Ending):
+        # How long a delay is stands in one release's arguments and not in its neighbour's; no fact is made of it.
+        return one == msgspec.structs.replace(other, delay_ms=one.delay_ms)
+    return one == other
+
+
+def _sha_of(text: bytes) -> bytes:
+    """As Redis names a script; no security rests on it."""
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+def _header_hash(line: bytes) -> str:
+    normal = b" ".join(line.split()).lower()
+    return hashlib.blake2b(normal, digest_size=8).hexdigest()
+
+
+def _load_published() -> list[_Published]:
+    raw = (files("emqproxy.scripts") / "data" / "catalogue.json").read_bytes()
+    return msgspec.json.decode(raw, type=list[_Published])
+
+
+def _load_headers() -> dict[str, tuple[str, ...]]:
+    """By the hash of a normalised header line: the names of the scripts that begin with it."""
+    raw = (files("emqproxy.scripts") / "data" / "headers.json").read_bytes()
+    found: dict[str, tuple[str, ...]] = {}
+    for name, hashes in msgspec.json.decode(raw, type=dict[str, list[str]]).items():
+        for header in hashes:
+            found[header] = (*found.get(header, ()), name)
+    return found

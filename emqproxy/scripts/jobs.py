@@ -1,0 +1,105 @@
+"""What of a granted job's hash may be told: its name and counters, and the trace context its producer left.
+
+The hash is user data. Six fields leave, each capped; of `opts` only the carrier in `tm`. Source: TELEMETRY 2.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from emqproxy.records import JobFields
+from emqproxy.scripts.arguments import whole
+from emqproxy.session.exchange import Reply
+
+NAME_BYTES_MAX: Final = 256
+KEY_BYTES_MAX: Final = 1024
+OPTS_BYTES_MAX: Final = 64 * 1024
+CARRIER_CHARS_MAX: Final = 4096
+TRACESTATE_CHARS_MAX: Final = 512
+
+_FIELDS: Final = frozenset(
+    (b"name", b"opts", b"timestamp", b"parentKey", b"atm", b"attemptsMade", b"ats", b"stc", b"stalledCounter")
+)
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+_TRACESTATE: Final = re.compile(r"[\x20-\x7e]+\Z")
+
+
+class _Options(msgspec.Struct):
+    """All of a job's options that is decoded; the rest is skipped."""
+
+    tm: object = None
+    omc: object = None
+
+
+def read_job(raw: Reply) -> JobFields:
+    """The fields of a job's hash, given flat or as a map. What is absent or malformed is None; never raises."""
+    found = {
+        field: value
+        for field, value in _pairs(raw)
+        if isinstance(field, bytes) and field in _FIELDS and isinstance(value, bytes)
+    }
+    return JobFields(
+        name=_text(found.get(b"name"), NAME_BYTES_MAX),
+        attempts_made=whole(found.get(b"atm", found.get(b"attemptsMade"))),
+        attempts_started=whole(found.get(b"ats")),
+        stalled_count=whole(found.get(b"stc", found.get(b"stalledCounter"))),
+        timestamp=whole(found.get(b"timestamp")),
+        trace_context=trace_context(found.get(b"opts")),
+        parent_key=_text(found.get(b"parentKey"), KEY_BYTES_MAX),
+    )
+
+
+def trace_context(opts: bytes | None) -> dict[str, str] | None:
+    """The producer's `traceparent` and `tracestate` out of a job's options (JSON); None where absent or malformed.
+
+    `tm` is JSON inside JSON: a map, or in an older form a list of pairs. `omc` true: the producer wants no link.
+    """
+    if opts is None or len(opts) > OPTS_BYTES_MAX or b'"tm"' not in opts:
+        return None
+    try:
+        options = msgspec.json.decode(opts, type=_Options)
+        carrier = options.tm
+        if options.omc is True or carrier is None:
+            return None
+        if isinstance(carrier, str):
+            carrier = msgspec.json.decode(carrier) if len(carrier) <= CARRIER_CHARS_MAX else None
+        return _carrier(carrier)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return None
+
+
+def _carrier(raw: object) -> dict[str, str] | None:
+    if isinstance(raw, dict):
+        entries: Iterable[object] = raw.items()
+    elif isinstance(raw, list):
+        entries = raw
+    else:
+        return None
+    found: dict[str, str] = {}
+    for pair in entries:
+        match pair:
+            case (str(field), str(value)):
+                found[field.lower()] = value
+    parent, state = found.get("traceparent", ""), found.get("tracestate", "")
+    if not _TRACEPARENT.match(parent):
+        return None
+    told = {"traceparent": parent}
+    if len(state) <= TRACESTATE_CHARS_MAX and _TRACESTATE.match(state):
+        told["tracestate"] = state
+    return told
+
+
+def _pairs(raw: Reply) -> Iterable[tuple[Reply, Reply]]:
+    if isinstance(raw, dict):
+        return raw.items()
+    if isinstance(raw, list):
+        return zip(raw[::2], raw[1::2], strict=False)
+    return ()
+
+
+def _text(value: bytes | None, limit: int) -> str | None:
+    return None if value is None else value[:limit].decode("utf-8", "replace")

@@ -1,0 +1,137 @@
+"""Where token, duration and job id stand: the roles of KEYS and ARGV, per script, arity and release range, as data.
+
+Name and arity alone do not settle the positions (`moveToDelayed-8` has five rows): a sha settles them by its
+releases, a learned text by the suffixes of its keys. Source: `data/layouts.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Final, TypeAlias
+
+import msgspec
+
+from emqproxy.scripts.arguments import Call
+from emqproxy.session.exchange import Word
+
+Release: TypeAlias = tuple[int, ...]
+"""`(5, 65, 1)`."""
+
+LOCK_SUFFIX: Final = b":lock"
+
+SUFFIXES: Final[dict[str, tuple[bytes, ...]]] = {
+    "wait": (b":wait",),
+    "active": (b":active",),
+    "prioritized": (b":prioritized",),
+    "events": (b":events",),
+    "stalled": (b":stalled",),
+    "stalled_check": (b":stalled-check",),
+    "limiter": (b":limiter",),
+    "delayed": (b":delayed",),
+    "paused": (b":paused",),
+    "meta": (b":meta",),
+    "priority_counter": (b":pc",),
+    "marker": (b":marker",),
+    "finished_set": (b":completed", b":failed"),
+    "completed": (b":completed",),
+    "failed": (b":failed",),
+    "metrics": (b":metrics:completed", b":metrics:failed"),
+    "waiting_children": (b":waiting-children",),
+    "job_dependencies": (b":dependencies",),
+    "job_unsuccessful": (b":unsuccessful",),
+    "job_logs": (b":logs",),
+    "repeat": (b":repeat",),
+    "id_counter": (b":id",),
+    "lock": (LOCK_SUFFIX,),
+    "prefix": (b":",),
+}
+"""What the key of a role ends with; roles not named here end with anything."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One row of the data, as it is written."""
+
+    script: str
+    arity: int
+    first: str | None
+    """None: known for `last`, earlier releases not established."""
+    last: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+
+
+class Layout:
+    """The roles of one script's KEYS and ARGV in one release range."""
+
+    __slots__ = ("_args", "_keys", "arity", "first", "last", "row", "script")
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.script = row.script
+        self.arity = row.arity
+        self.first = release(row.first or row.last)
+        self.last = release(row.last)
+        self._keys = {role: at for at, role in enumerate(row.keys)}
+        self._args = {role: at for at, role in enumerate(row.args)}
+
+    def word(self, call: Call, role: str) -> Word:
+        """The word in a role; None where the layout has no such role, or the call no such word or a too large one."""
+        at = self._keys.get(role)
+        if at is not None:
+            return call.keys[at] if at < len(call.keys) else None
+        at = self._args.get(role)
+        return call.args[at] if at is not None and at < len(call.args) else None
+
+    def has_key(self, role: str) -> bool:
+        """Whether the role is one of the KEYS."""
+        return role in self._keys
+
+    def fits(self, call: Call) -> bool:
+        """Whether the keys end as their roles say, and the job's key is of the job named.
+
+        It tells apart layouts of one name and arity: for those of `moveToDelayed-8` that differ in no key,
+        prefix and job id together are the job's key in one of them only.
+        """
+        if len(call.keys) != self.arity:
+            return False
+        for role, key in zip(self.row.keys, call.keys, strict=True):
+            if role in SUFFIXES and (key is None or not key.endswith(SUFFIXES[role])):
+                return False
+        job, job_id, prefix = self.word(call, "job"), self.word(call, "job_id"), self.word(call, "prefix")
+        if job is None or job_id is None:
+            return True
+        return job == prefix + job_id if prefix is not None else job.endswith(b":" + job_id)
+
+
+def release(text: str) -> Release:
+    """`5.65.1` as a tuple that compares."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def load() -> dict[tuple[str, int], tuple[Layout, ...]]:
+    """All layouts by script and arity, in the order of their releases."""
+    raw = (files("emqproxy.scripts") / "data" / "layouts.json").read_bytes()
+    found: dict[tuple[str, int], tuple[Layout, ...]] = {}
+    for row in msgspec.json.decode(raw, type=list[Row]):
+        found[row.script, row.arity] = (*found.get((row.script, row.arity), ()), Layout(row))
+    return found
+
+
+def in_range(layouts: Iterable[Layout], first: str, last: str) -> Layout | None:
+    """The one layout that holds for all releases from `first` to `last`; None where no single one does."""
+    held = [layout for layout in layouts if layout.first <= release(first) and release(last) <= layout.last]
+    return held[0] if len(held) == 1 else None
+
+
+def prefix_of(job_key: bytes, job_id: Word) -> bytes:
+    """The queue's prefix, with its colon, of a job's key. Id unknown: up to the last colon, as ids rarely hold one."""
+    if job_id and job_key.endswith(b":" + job_id):
+        return job_key[: -len(job_id)]
+    head, colon, _ = job_key.rpartition(b":")
+    return head + colon
+
+
+def lock_key(prefix: bytes, job_id: bytes) -> bytes:
+    """The lock's key as the scripts build it from a prefix."""
+    return prefix + job_id + LOCK_SUFFIX
