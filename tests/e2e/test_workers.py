@@ -197,6 +197,7 @@ def too_late(stage: Stage, cell: Cell, queue: str) -> None:
     told = next(s for s in spans if s.name == f"lapse {queue}")
     assert (told.kind, told.parent_id, told.start_ns) == ("INTERNAL", first.span_id, told.end_ns)
     logged(stage, renewal)
+    logged(stage, lapse)
 
 
 def figures(renewal: Line, grade: str) -> None:
@@ -209,7 +210,7 @@ def figures(renewal: Line, grade: str) -> None:
 
 def drawn(spans: list[Span], name: str, line: Line) -> None:
     """A span with this line's grade and figures."""
-    span = next(s for s in spans if s.name == name and s.attributes["emq.lock.grade"] == line["grade"])
+    span = next(s for s in spans if s.name == name and s.attributes.get("emq.lock.grade") == line["grade"])
     assert span.attributes["emq.lock.age_ms"] == line["age_ms"]
     assert span.attributes["emq.lock.remaining_ms"] == line["remaining_ms"]
     assert span.attributes["emq.lock.token"] == line["token"]
@@ -220,7 +221,7 @@ def drawn(spans: list[Span], name: str, line: Line) -> None:
 
 def logged(stage: Stage, line: Line) -> None:
     """A log line with this line's grade and figures."""
-    same = ("queue", "job", "grade", "age_ms", "remaining_ms")
+    same = ("seq", "queue", "job", "grade", "age_ms", "remaining_ms")
     stage.proxy.wait_log(lambda said: all(said.get(name) == line[name] for name in same))
 
 
@@ -274,7 +275,7 @@ def taken_over(stage: Stage, cell: Cell, queue: str) -> list[Line]:
     assert (lost.status, lost.attributes["emq.lock.token"]) == ("ERROR", granted["token"])
     assert (kept.status, kept.attributes["emq.lock.token"]) == ("UNSET", taken["token"])
     stall = next(s for s in spans if s.name == f"stall {queue}")
-    assert (stall.kind, stall.parent_id) == ("INTERNAL", None)
+    assert (stall.kind, stall.parent_id) == ("INTERNAL", "")
     return lines
 
 
