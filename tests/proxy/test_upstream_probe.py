@@ -1,0 +1,137 @@
+"""The probe against real servers: there, gone, frozen, with a password, and of other kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from emqproxy.config import Upstream
+from emqproxy.proxy.upstream_probe import UpstreamProbe
+from tests.processes import RedisServer, free_port
+
+INTERVAL_S = 0.02
+
+
+def probing(url: str, look: Callable[[UpstreamProbe, list[str]], Awaitable[None]]) -> None:
+    async def run() -> None:
+        told: list[str] = []
+        probe = UpstreamProbe(Upstream.parse(url), time.monotonic_ns, told.append, INTERVAL_S)
+        probe.start()
+        try:
+            await asyncio.wait_for(look(probe, told), 20)
+        finally:
+            await probe.stop()
+            await probe.stop()
+
+    asyncio.run(run())
+
+
+async def until(seen: Callable[[], object]) -> None:
+    while not seen():  # noqa: ASYNC110  attributes change, nobody tells
+        await asyncio.sleep(0.005)
+
+
+def test_an_answer_and_what_it_is(redis_session: RedisServer) -> None:
+    async def look(probe: UpstreamProbe, told: list[str]) -> None:
+        assert await probe.first_attempt()
+        await until(lambda: probe.redis_version)
+        first = probe.answered_at
+        await until(lambda: probe.answered_at != first)
+        assert (probe.error, probe.redis_mode, told) == (None, "standalone", [])
+
+    probing(redis_session.url, look)
+
+
+def test_over_a_unix_socket(redis_session: RedisServer) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt()
+
+    probing(f"unix://{redis_session.socket_path}?db=3", look)
+
+
+def test_nobody_there() -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert not await probe.first_attempt()
+        assert probe.answered_at is None
+        assert "refused" in (probe.error or "").lower() or "connect" in (probe.error or "").lower()
+
+    probing(f"redis://127.0.0.1:{free_port()}", look)
+
+
+def test_it_goes_and_comes_back(redis_server: RedisServer) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt()
+        await asyncio.to_thread(redis_server.end)
+        await until(lambda: probe.error)
+        answered = probe.answered_at
+        assert await asyncio.to_thread(redis_server.start)
+        await until(lambda: probe.answered_at != answered)
+        assert probe.error is None
+
+    probing(redis_server.url, look)
+
+
+def test_a_frozen_server_times_out(redis_server: RedisServer) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt()
+        redis_server.freeze()
+        await until(lambda: probe.error)
+        assert probe.error == "no answer within 1.5 s"
+        redis_server.thaw()
+        await until(lambda: probe.error is None)
+
+    probing(redis_server.url, look)
+
+
+@pytest.mark.parametrize(
+    ("credentials", "answered", "error"),
+    [
+        (":s3cret@", True, None),
+        ("", True, None),  # NOAUTH is an answer, and clients bring their own
+        (":wr0ng@", False, "invalid username-password pair or user is disabled."),
+    ],
+)
+def test_credentials(credentials: str, answered: bool, error: str | None) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt() == answered
+        assert probe.error == error
+        assert "wr0ng" not in repr(vars(probe))
+
+    with RedisServer(requirepass="s3cret") as server:
+        probing(f"redis://{credentials}127.0.0.1:{server.port}", look)
+
+
+def test_a_cluster_is_told_once_per_connection() -> None:
+    async def look(probe: UpstreamProbe, told: list[str]) -> None:
+        await until(lambda: told)
+        first = probe.answered_at
+        await until(lambda: probe.answered_at != first)
+        assert told == ["cluster"]
+
+    with RedisServer(**{"cluster-enabled": "yes"}) as server:
+        probing(server.url, look)
+
+
+def test_a_server_that_is_no_redis_does_not_end_it() -> None:
+    async def run() -> None:
+        async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(64)
+            writer.write(b"\x00\xff not RESP\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(garbage, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            probe = UpstreamProbe(Upstream("tcp", "127.0.0.1", port), time.monotonic_ns, print, INTERVAL_S)
+            probe.start()
+            assert not await probe.first_attempt()
+            first = probe.error
+            assert first
+            probe.error = None
+            await asyncio.wait_for(until(lambda: probe.error), 5)  # it went on trying
+            await probe.stop()
+
+    asyncio.run(run())
