@@ -12,6 +12,7 @@ What a return code proves is a table, by script and release. Four traps are in i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -49,7 +50,14 @@ from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, prefix_of, release
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
 
-Proof: TypeAlias = type[Released] | type[Absent] | type[HeldByOther] | type[NotMine] | type[NoProof] | type[Perhaps]
+_About: TypeAlias = tuple[Place, Window, Lock, Queue, bytes]
+Proof: TypeAlias = Callable[[Place, Window, Lock, Queue, bytes], AnyLockFact]
+"""A fact's class, or what makes one, of the five things that every fact of a lock has."""
+
+
+def perhaps_released(place: Place, span: Window, lock: Lock, queue: Queue, token: bytes) -> Perhaps:
+    """The call may have ended the lock."""
+    return Perhaps(place, span, lock, queue, token, None)
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -80,7 +88,7 @@ _CHILDREN_FIRST: Final[dict[int, Proof]] = {-4: NoProof, -9: NoProof}
 
 FINISH: Final = Rule("finish", Released, _FENCED | _CHILDREN_FIRST)
 FINISH_LOCK_FIRST: Final = Rule("finish", Released, _FENCED | {-4: Released})
-FINISH_UNSETTLED: Final = Rule("finish", Released, _FENCED | {-4: Perhaps, -9: NoProof})
+FINISH_UNSETTLED: Final = Rule("finish", Released, _FENCED | {-4: perhaps_released, -9: NoProof})
 """Of a learned text: its keys and arguments do not tell which comes first."""
 DELAY: Final = Rule("delay", Released, _FENCED)
 DELAY_VAGUE: Final = Rule("delay", Released, _VAGUE)
@@ -88,11 +96,11 @@ RETRY: Final = Rule("retry", Released, _FENCED)
 RETRY_VAGUE: Final = Rule("retry", Released, _VAGUE)
 _NO_CHILDREN: Final[dict[int, Proof]] = {1: NoProof, -9: NoProof}
 CHILDREN: Final = Rule("wait_children", Released, _FENCED | _NO_CHILDREN)
-CHILDREN_UNFENCED: Final = Rule("wait_children", Perhaps, _FENCED | _NO_CHILDREN)
+CHILDREN_UNFENCED: Final = Rule("wait_children", perhaps_released, _FENCED | _NO_CHILDREN)
 CHILDREN_VAGUE: Final = Rule("wait_children", Released, _VAGUE | {1: NoProof}, by_lock_key=True)
 WAIT: Final = Rule("wait", Released, {-1: NoProof, -2: Absent, -6: HeldByOther}, success=range(2**63))
 WAIT_BLIND: Final = Rule(
-    "wait", Perhaps, {}, success=range(-(2**63), 2**63), wildcard=False, by_lock_key=True
+    "wait", perhaps_released, {}, success=range(-(2**63), 2**63), wildcard=False, by_lock_key=True
 )
 RELEASE: Final = Rule("release", Released, {0: NotMine}, success=range(1, 2), wildcard=False, by_lock_key=True)
 
@@ -156,18 +164,18 @@ class Ending(msgspec.Struct, frozen=True):
         if not answered(reply):
             certain = token_skips or nothing_ran(reply)
             line = failure(exchange, self.rule.op, target=self.target, delay_ms=self.delay_ms)
-            return (NoProof(*about) if certain else Perhaps(*about, None)), line
+            return (NoProof if certain else perhaps_released)(*about), line
         code = code_of(reply)
         if self._says_yes(reply, code):
             # An array is the next job's: the code behind it would have been 0.
-            return (_fact(Bypassed if token_skips else self.rule.done, about), self._line("ok", code or 0))
+            return (Bypassed if token_skips else self.rule.done)(*about), self._line("ok", code or 0)
         proof = self.rule.refused.get(code) if code is not None else None
         if proof is not None:
             name = NO_PENDING_CHILDREN if code == 1 else CODE_NAMES.get(code or 0)
-            return _fact(NoProof if token_skips else proof, about), self._line("refused", code, name)
+            return (NoProof if token_skips else proof)(*about), self._line("refused", code, name)
         # A code outside the closed set, or no code: what such a script did with the lock is not known.
         unknown = self._line("unknown", code, CODE_NAMES.get(code or 0))
-        return _fact(NoProof if token_skips else Perhaps, about), unknown
+        return (NoProof if token_skips else perhaps_released)(*about), unknown
 
     def _says_yes(self, reply: Reply, code: int | None) -> bool:
         if code is None:
@@ -178,13 +186,6 @@ class Ending(msgspec.Struct, frozen=True):
         return Line(
             self.rule.op, outcome, target=self.target, code=code, code_name=code_name, delay_ms=self.delay_ms
         )
-
-
-_About: TypeAlias = tuple[Place, Window, Lock, Queue, bytes]
-
-
-def _fact(proof: Proof | type[Bypassed], about: _About) -> AnyLockFact:
-    return Perhaps(*about, None) if issubclass(proof, Perhaps) else proof(*about)
 
 
 def recognise_finish(script: Script, layout: Layout, call: Call) -> Operation | None:
