@@ -97,8 +97,13 @@ def _finished(line: Line, accepted: bool) -> Sentence:
     target = line.get("target") or "finished"
     if accepted:
         return Sentence(f"{target}: Redis took the result, and the lock was given back.", "", "good")
+    refused = f"REFUSED by Redis: code {line.get('code')}, {line.get('code_name')}."
+    if target == "failed":
+        return Sentence(
+            f"marking it as failed instead: {refused}", "Not even that is the worker's to say any more.", "bad"
+        )
     return Sentence(
-        f"finish ({target}) REFUSED by Redis: code {line.get('code')}, {line.get('code_name')}.",
+        f"finish ({target}) {refused}",
         "The work was done, and its result is thrown away: no lock, no right to finish.",
         "bad",
     )

@@ -110,9 +110,9 @@ def span_name(line: Line) -> str:
 
 
 def draw_the_story(cell: Cell, job_id: str, lines: list[Line], spans: list[Span]) -> None:
-    """One trace: a `process` root for each attempt, and below it what its token did."""
-    attempts = {span.attributes["emq.lock.token"]: span for span in spans if span.name == f"process {QUEUE}"}
-    assert len(attempts) == len({line["token"] for line in lines}), "an attempt a token"
+    """One trace: a `process` root for each attempt, and below it what was done in it."""
+    attempts = {span.span_id: span for span in spans if span.name == f"process {QUEUE}"}
+    assert len(attempts) == len([line for line in lines if line["op"] == "acquire"])
     for attempt in attempts.values():
         assert attempt.kind == "CONSUMER"
         assert not attempt.parent_id
@@ -122,8 +122,8 @@ def draw_the_story(cell: Cell, job_id: str, lines: list[Line], spans: list[Span]
         mine = [span for span in spans if span.name == name and span.attributes["emq.lock.token"] == line["token"]]
         assert mine, f"no {name} of {line['token']}"
         for span in mine:
-            attempt = attempts[line["token"]]
-            assert span.parent_id == attempt.span_id
+            attempt = attempts[span.parent_id]
+            assert attempt.attributes["emq.lock.token"] == line["token"]
             assert span.kind == "CLIENT"
             assert span.status == "UNSET"
             assert attempt.start_ns <= span.end_ns <= attempt.end_ns
