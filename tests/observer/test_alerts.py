@@ -1,0 +1,59 @@
+"""What a human should see is in the log as it happens, with its figures and without its token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+import structlog
+
+from emqproxy import logs
+from emqproxy.locks.verdicts import Grade
+from emqproxy.observer.alerts import Alerts
+from emqproxy.observer.tokens import Tokens
+from emqproxy.records import Message
+from tests.observer.records_factory import TOKEN, Story, blind
+
+
+@pytest.fixture
+def log() -> Iterator[StringIO]:
+    stream = StringIO()
+    before = structlog.get_config()
+    logs.configure("info", stream)
+    yield stream
+    structlog.configure(**before)
+
+
+def said(log: StringIO, *batch: Message) -> list[dict[str, Any]]:
+    alerts = Alerts(Tokens("fingerprint"))
+    for message in batch:
+        alerts.on(message)
+    return [json.loads(text) for text in log.getvalue().splitlines()]
+
+
+def test_a_healthy_job_says_nothing(log: StringIO) -> None:
+    story = Story()
+    assert said(log, story.acquire(0), story.renew(7_500), story.finish(9_000), blind(story.numbers, 9)) == []
+
+
+def test_late_critical_too_late_and_the_lapse_are_said_with_their_figures(log: StringIO) -> None:
+    story = Story()
+    batch = [story.acquire(0), story.renew(20_000, Grade.LATE), story.renew(45_500, Grade.CRITICAL)]
+    lines = said(log, *batch, story.lapse(75_531), story.renew_refused(76_500))
+    assert [line.get("grade") for line in lines] == ["late", "critical", None, "too_late"]
+    assert [line["event"] for line in lines] == ["renew ok", "renew ok", "lock lapsed", "renew refused"]
+    late = lines[0]
+    assert (late["prefix"], late["queue"], late["job"], late["db"]) == ("emq", "orders", "42", 0)
+    assert (late["age_ms"], late["remaining_ms"], late["ttl_ms"]) == (19_999.6, 10_000.4, 30_000)
+    assert late["token"] == Tokens("fingerprint").name(TOKEN).token
+    assert TOKEN.decode() not in log.getvalue()
+
+
+def test_a_flood_is_cut_and_counted(log: StringIO) -> None:
+    story = Story()
+    story.acquire(0)
+    lines = said(log, *[story.renew_refused(31_000) for _ in range(2_000)])
+    assert 20 <= len(lines) <= 200
