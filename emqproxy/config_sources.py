@@ -79,6 +79,8 @@ class _Sources:
             return f"{self.origin(key)}: {self._unknown(key)}"
         if error["type"] == "value_error" and str(error["ctx"]["error"]) != "not a number":
             return f"{self.origin(key)}: {error['ctx']['error']}"
+        if error["type"] == "literal_error":
+            return f"{self.origin(key)}: unknown value; write {self._hints[key]}"
         return f"{self.origin(key)}: {error['msg'][0].lower()}{error['msg'][1:]}; write {self._hints[key]}"
 
     def _environment(self, model: type[BaseModel]) -> dict[str, Any]:

@@ -1,0 +1,7 @@
+"""`python -m emqproxy`."""
+
+import sys
+
+from emqproxy.cli import main
+
+sys.exit(main())

@@ -1,0 +1,172 @@
+"""The commands of `emqproxy`, as typer declares them. With `cli` the composition root: it may know every floor.
+
+Each command imports what it runs only when it is called, so that `--help` and small commands are quick. It returns an
+exit code, or raises `ConfigError` or `CommandError`, whose one line `cli` prints.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from emqproxy import __version__
+
+SHA: Final = re.compile(r"[0-9a-fA-F]{40}\Z")
+
+app = typer.Typer(
+    help="A Redis proxy that keeps an account of every job lock that passes through it, and says why one was lost.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+scripts = typer.Typer(help="What is recognised: the scripts of the lock protocol, by release.", rich_markup_mode=None)
+app.add_typer(scripts, name="scripts")
+
+
+class CommandError(Exception):
+    """One line that names the argument and says what to write instead."""
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:  # elsewhere than in the first place, where `cli` answers it
+        typer.echo(f"emqproxy {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="A TOML file.  [env var: EMQPROXY_CONFIG]")
+    ] = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option("--listen", metavar="URL", help="tcp://HOST:PORT or unix:///PATH; may be given more than once."),
+    ] = None,
+    upstream: Annotated[
+        str | None, typer.Option("--upstream", metavar="URL", help="redis://, rediss:// or unix:// of the real Redis.")
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal", metavar="FILE", help='Where to write what happened, as NDJSON; "-" is stdout.'),
+    ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option("--health", metavar="HOST:PORT", help='Where to answer /healthz and /readyz; "" is nowhere.'),
+    ] = None,
+    require_upstream: Annotated[
+        bool, typer.Option("--require-upstream", help="End with code 3 where the upstream does not answer at start.")
+    ] = False,
+    log_level: Annotated[
+        str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
+    ] = None,
+) -> int:
+    """Run the sidecar, in the foreground. Flags over EMQPROXY_* over the file over defaults."""
+    from emqproxy import logs
+    from emqproxy.config import load
+
+    given = {
+        "listen": listen or None,
+        "upstream": upstream,
+        "observer.journal": journal,
+        "health": health,
+        "require_upstream": require_upstream or None,
+        "log_level": log_level,
+    }
+    effective = load(config, {key: value for key, value in given.items() if value is not None})
+    logs.configure(effective.log_level)
+    from emqproxy.proxy import server
+
+    return server.run(effective)
+
+
+@app.command("check-config")
+def check_config(file: Annotated[str, typer.Argument(metavar="FILE", help="A TOML file.")]) -> int:
+    """Check a configuration file, and show what would be in force with it, without secrets."""
+    from emqproxy.config import load
+
+    for line in load(file).lines():
+        typer.echo(line)
+    return 0
+
+
+@scripts.command("list")
+def list_scripts() -> int:
+    """List every script of a published release: name and arity, releases, sha1."""
+    from emqproxy.scripts.catalogue import Catalogue
+
+    for script in Catalogue():
+        typer.echo(f"{script.label:<40} {script.releases:<18} {script.sha}")
+    return 0
+
+
+@scripts.command()
+def identify(
+    what: Annotated[str, typer.Argument(metavar="FILE|SHA", help="A script's text in a file, or its sha1.")],
+) -> int:
+    """Tell which script a text or a sha1 is. Exit code 1 where it is none of the protocol's."""
+    from emqproxy.scripts.catalogue import Catalogue
+
+    found = Catalogue().identify(what if SHA.match(what) else _text(what))
+    if found is None:
+        sys.stderr.write(f"emqproxy scripts identify: {what}: no script of the lock protocol is known by it\n")
+        return 1
+    typer.echo(f"{found.label}  {found.releases or '-'}  {found.sha}  {found.match}")
+    return 0
+
+
+@app.command("trace-id")
+def trace_id(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Its key, like emq:orders:42; @DB after it if not 0.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NS", help="[default: trace.namespace, else empty]")
+    ] = None,
+) -> int:
+    """Compute the id of the trace that a job's spans go to."""
+    from emqproxy.config import load
+    from emqproxy.observer import ids
+
+    db, key = ids.job(job)
+    if key.count(b":") < 2:
+        raise CommandError(f"JOB: {job!r} is no job's key; write PREFIX:QUEUE:ID, like emq:orders:42")
+    if namespace is None:
+        namespace = load().trace.namespace
+    typer.echo(f"{ids.trace_id(namespace, db, key):032x}")
+    return 0
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False)
+def healthcheck(context: typer.Context) -> int:
+    """Ask a running sidecar whether it is ready: exit code 0 if so, 1 if not."""
+    from emqproxy import healthcheck as asking
+
+    return asking.main(context.args)
+
+
+@app.command()
+def demo(
+    otlp: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="Send the spans there too, like http://127.0.0.1:4318.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave all of it running until Ctrl-C.")] = False,
+) -> int:
+    """Tell the whole story on this machine: a Redis, workers, a lock that is lost, and why."""
+    from emqproxy.demo import story
+
+    return story.main(otlp=otlp, keep=keep)
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise CommandError(
+            f"FILE|SHA: {file}: {reason}; write the path of a script's text, or its sha1 of 40 hex digits"
+        ) from None

@@ -1,0 +1,202 @@
+"""The configuration: what wins over what, that a mistake is one helpful line, that the example tells the truth."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from emqproxy.config import Config, ConfigError, HostPort, Listen, Upstream, load
+
+EXAMPLE = Path(__file__).parent.parent / "config" / "emqproxy.toml"
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("EMQPROXY_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.toml"
+
+
+def test_defaults() -> None:
+    config = load()
+    assert config == Config()
+    assert config.listen == (Listen("tcp", "127.0.0.1", 6380),)
+    assert config.upstream == Upstream("tcp", "127.0.0.1", 6379)
+    assert config.health == HostPort("0.0.0.0", 9464)
+    assert (config.lateness.late, config.lateness.critical) == (0.6, 0.8)
+
+
+def test_flags_over_environment_over_file_over_defaults(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('log_level = "error"\n[lateness]\nlate = 0.1\ncritical = 0.2\n[observer]\njournal = "file"')
+    assert load(str(file)).observer.journal == "file"
+    monkeypatch.setenv("EMQPROXY_LATENESS__CRITICAL", "0.3")
+    monkeypatch.setenv("EMQPROXY_OBSERVER__JOURNAL", "environment")
+    assert load(str(file)).observer.journal == "environment"
+    config = load(str(file), {"observer.journal": "flag"})
+    assert config.observer.journal == "flag"
+    assert (config.lateness.late, config.lateness.critical) == (0.1, 0.3)  # one table, three sources
+    assert (config.log_level, config.limits.locks) == ("error", 50_000)
+
+
+def test_the_file_may_be_named_by_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("require_upstream = true")
+    monkeypatch.setenv("EMQPROXY_CONFIG", str(file))
+    assert load().require_upstream
+
+
+def test_a_config_is_what_it_was_given_and_not_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMQPROXY_LOG_LEVEL", "debug")
+    assert Config().log_level == "info"
+    with pytest.raises(ValidationError):
+        Config().log_level = "debug"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("text", ["tcp://127.0.0.1:1,unix:///a/b", " 127.0.0.1:1 , unix:///a/b ,"])
+def test_lists_in_a_variable(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMQPROXY_LISTEN", text)
+    monkeypatch.setenv("EMQPROXY_PREFIXES", "emq,{myapp}")
+    config = load()
+    assert config.listen == (Listen("tcp", "127.0.0.1", 1), Listen("unix", path="/a/b"))
+    assert config.prefixes == ("emq", "{myapp}")
+
+
+@pytest.mark.parametrize("text", ["", '""'])
+def test_health_may_be_off(text: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if text:
+        file.write_text(f"health = {text}")
+        assert load(str(file)).health is None
+    else:
+        monkeypatch.setenv("EMQPROXY_HEALTH", "")
+        assert load().health is None
+
+
+FILES = [
+    ("late = 0.5", "late in FILE: unknown; write lateness.late, or remove it"),
+    ("[lateness]\nlaet = 0.5", "lateness.laet in FILE: unknown; write lateness.late, or remove it"),
+    ("[latenes]\nlate = 0.5", "latenes in FILE: unknown; write lateness, or remove it"),
+    ("[lateness]\nlate = 0", "lateness.late in FILE: input should be greater than 0; write a share of"),
+    ("[lateness]\nlate = 1.1\ncritical = 1", "lateness.late in FILE: input should be less than or equal to 1; write"),
+    ("[lateness]\ncritical = nan", "lateness.critical in FILE: input should be "),
+    ("[lateness]\nlate = true", "lateness.late in FILE: "),
+    ("[lateness]\nlate = 0.8", "lateness in FILE: late is 0.8 and critical 0.8; write a late below critical"),
+    ("lateness = 1", "lateness in FILE: input should be a valid dictionary"),
+    ('mode = "enforce"', 'mode in FILE: not built yet in this release; write "observe"'),
+    ('mode = "on"', 'mode in FILE: unknown value; write "observe"'),
+    ("sole_path = true", "sole_path in FILE: not built yet in this release; remove it"),
+    ('[rules]\nzero_token = "enforce"', "rules in FILE: not built yet in this release; remove it"),
+    ("[scripts]\nallow = []", "scripts in FILE: not built yet in this release; remove it"),
+    ('[observer]\nadmin = ""', "observer.admin in FILE: not built yet in this release; remove it"),
+    ("[limits]\njudge_bytes = 1", "limits.judge_bytes in FILE: not built yet in this release; remove it"),
+    ("[limits]\nlocks = 0", "limits.locks in FILE: input should be greater than or equal to 1; write a whole number"),
+    ("[limits]\nlocks = 1.5", "limits.locks in FILE: input should be a valid integer"),
+    ("[drain]\ntimeout = inf", "drain.timeout in FILE: input should be a finite number; write seconds"),
+    ('listen = ["tls://0.0.0.0:1"]', "listen in FILE: tls:// is not built yet; write tcp://HOST:PORT"),
+    ("listen = []", "listen in FILE: tuple should have at least 1 item"),
+    ("listen = [1]", "listen in FILE: "),
+    ('listen = ["a:1", "tcp://a:1"]', "listen in FILE: the same address stands twice; write each once"),
+    ('prefixes = ["emq:"]', "prefixes in FILE: a prefix stands without its last colon"),
+    ('health = "9464"', "health in FILE: "),
+    ('[trace]\ntoken = "hash"', "trace.token in FILE: unknown value; write fingerprint, raw or off"),
+    ('[trace]\nnamespace = "a\\u0000b"', "trace.namespace in FILE: "),
+    ('upstream = "redis://u:CANARY/x@h"', "upstream in FILE: the port is no number"),
+    ("[trace]\ntoken_key = 31337", "trace.token_key in FILE: input should be a valid string; write a secret"),
+    ('[trace]\ntoken_key_file = "/nowhere"', "trace.token_key_file in FILE: cannot read /nowhere (No such file or"),
+    ('[trace]\ntoken_key = "CANARY"\ntoken_key_file = "/x"', "trace.token_key_file in FILE: trace.token_key in"),
+    ("log_level", "FILE: not TOML: Expected '=' after a key in a key/value pair (at end of document); write lines"),
+    ("a = 1\na = 2", "FILE: not TOML: Cannot overwrite a value (at"),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), FILES)
+def test_every_mistake_in_a_file_is_one_line(text: str, line: str, file: Path) -> None:
+    file.write_text(text)
+    with pytest.raises(ConfigError) as told:
+        load(str(file))
+    said = str(told.value).replace(str(file), "FILE")
+    assert said.startswith(line)
+    assert "\n" not in said
+    assert "CANARY" not in said
+    assert "31337" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("EMQPROXY_LATENESS__LATE", "x", "EMQPROXY_LATENESS__LATE: input should be a valid number"),
+        ("EMQPROXY_LATENESS__LAET", "1", "EMQPROXY_LATENESS__LAET: unknown; write EMQPROXY_LATENESS__LATE"),
+        ("EMQPROXY_LATE", "1", "EMQPROXY_LATE: unknown; write EMQPROXY_LATENESS__LATE, or remove it"),
+        ("EMQPROXY_LATENESS", "{}", "EMQPROXY_LATENESS: unknown; write EMQPROXY_LATENESS__LATE, or remove it"),
+        ("EMQPROXY_UPSTREAM__HOST", "h", "EMQPROXY_UPSTREAM__HOST: unknown; write EMQPROXY_UPSTREAM, or remove it"),
+        ("EMQPROXY_OBSERVER__ADMIN", "", "EMQPROXY_OBSERVER__ADMIN: not built yet in this release; remove it"),
+        ("EMQPROXY_REQUIRE_UPSTREAM", "maybe", "EMQPROXY_REQUIRE_UPSTREAM: input should be a valid boolean"),
+        ("EMQPROXY_UPSTREAM", "CANARY", "EMQPROXY_UPSTREAM: write redis://HOST:PORT"),
+        ("EMQPROXY_CONFIG", "/nowhere", "/nowhere: No such file or directory; write the path of a TOML file"),
+    ],
+)
+def test_every_mistake_in_a_variable_is_one_line(
+    name: str, value: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as told:
+        load()
+    assert str(told.value).startswith(line)
+    assert "CANARY" not in str(told.value)
+
+
+def test_a_flag_is_named_by_its_name() -> None:
+    with pytest.raises(ConfigError, match=r"^--listen: unknown scheme"):
+        load(None, {"listen": ["ftp://x:1"]})
+    with pytest.raises(ConfigError, match=r"^--log-level: unknown value"):
+        load(None, {"log_level": "loud"})
+
+
+def test_what_kubernetes_sets_for_a_service_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_DATA", "PORT", "PORT_6380_TCP", "PORT_6380_TCP_ADDR"):
+        monkeypatch.setenv(f"EMQPROXY_{name}", "tcp://10.0.0.1:6380")
+    assert load() == Config()
+
+
+def test_a_key_may_come_from_a_file_and_is_shown_nowhere(file: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("CANARY\n")
+    file.write_text(f'upstream = "redis://u:CANARY@h"\n[trace]\ntoken_key_file = "{key}"')
+    config = load(str(file))
+    assert config.trace.token_key.get_secret_value() == "CANARY"
+    assert "CANARY" not in "\n".join([*config.lines(), repr(config), str(config), repr(dict(config))])
+    key.write_text("\n")
+    with pytest.raises(ConfigError, match="is empty"):
+        load(str(file))
+
+
+def test_what_is_shown_can_be_read_again(file: Path) -> None:
+    config = load(None, {"listen": ["tcp://[::1]:0", "unix:///a/b"], "health": "", "observer.journal": 'a "b" \\c'})
+    file.write_text("\n".join(config.lines()))
+    assert load(str(file)) == config
+
+
+def keys(table: dict[str, Any], above: str = "") -> set[str]:
+    found: set[str] = set()
+    for name, value in table.items():
+        found |= keys(value, f"{above}{name}.") if isinstance(value, dict) else {above + name}
+    return found
+
+
+def test_the_example_has_every_key_at_its_default() -> None:
+    text = EXAMPLE.read_text()
+    assert load(str(EXAMPLE)) == Config()
+    assert keys(tomllib.loads(text)) == keys(tomllib.loads("\n".join(Config().lines())))
+
+
+def test_the_example_says_what_each_key_is() -> None:
+    for line in EXAMPLE.read_text().splitlines():
+        assert not line or line.startswith(("#", "[")) or "# " in line, f"without a word on it: {line}"
