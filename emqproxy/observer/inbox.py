@@ -21,6 +21,7 @@ class Inbox:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._buffer = bytearray()
         self._decoder = msgspec.msgpack.Decoder(list[Message])
         self.undecodable = 0
         """Batches that were framed well and not understood: their records are lost, the next ones are not."""
@@ -49,15 +50,17 @@ class Inbox:
             yield batch
 
     def _exactly(self, size: int) -> bytearray | None:
-        data = bytearray()
-        while len(data) < size:
+        # Each read is larger than any packet: what one holds beyond this must not be cut off.
+        while len(self._buffer) < size:
             try:
-                part = os.read(self._fd, min(size - len(data), _READ_BYTES_MAX))
+                part = os.read(self._fd, _READ_BYTES_MAX)
             except OSError:
                 self.why = "error"
                 return None
             if not part:
-                self.why = "torn" if data else "eof"
+                self.why = "torn" if self._buffer else "eof"
                 return None
-            data += part
+            self._buffer += part
+        data = self._buffer[:size]
+        del self._buffer[:size]
         return data

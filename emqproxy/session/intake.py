@@ -13,7 +13,7 @@ from emqproxy.wire.frames import strict_int
 from emqproxy.wire.requests import Item, Request
 
 SILENT_MAX: Final = 10_000
-"""Script calls under CLIENT REPLY OFF, of which nobody will ever know whether they ran; past it the session goes blind."""
+"""Script calls under CLIENT REPLY OFF: nobody will ever know whether they ran; past it the session goes blind."""
 _SCRIPTS_SUB = frozenset({b"LOAD"})
 """Of SCRIPT's subcommands, those somebody reads."""
 

@@ -98,7 +98,7 @@ class Session:
         self._done = []
         self._replies.feed(data)
         try:
-            while not self._over and (frame := self._replies.next(self._limit())) is not None:
+            while not self.over and (frame := self._replies.next(self._limit())) is not None:
                 self._read(frame, now)
         except ServerWireError as error:
             self.blind(f"the server sent {error}")
@@ -129,14 +129,10 @@ class Session:
 
     def _limit(self) -> int:
         """How much of the next frame is to be kept."""
-        line = self._line
-        while line and isinstance(line[0], Slot) and line[0].silent:
-            # Resolved only when something later answers; nothing does yet, so look past it.
-            for slot in line:
-                if isinstance(slot, Run) or not slot.silent:
-                    return self._limit_of(slot)
-            return 0
-        return self._limit_of(line[0]) if line else HEAD_BYTES_MAX
+        for slot in self._line:
+            if isinstance(slot, Run) or not slot.silent:  # a silent one leaves the line when another is answered
+                return self._limit_of(slot)
+        return HEAD_BYTES_MAX
 
     def _limit_of(self, slot: Slot | Run) -> int:
         if isinstance(slot, Run) or (slot.rule is Rule.SCRIPT and slot.command is not None and not slot.command.wanted):

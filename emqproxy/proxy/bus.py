@@ -1,0 +1,240 @@
+"""The one-way road to the observer: batched, bounded, drop-and-count. The observer cannot hurt what flows here.
+
+A batch is one packet of a SOCK_SEQPACKET pair of which we keep both ends: if the observer dies, what it had not read
+is taken back from the socket for the next one, and no packet is torn. `tell` never blocks and never raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from emqproxy.locks.verdicts import Attempt
+from emqproxy.logs import Log, RateLimited
+from emqproxy.proxy import clock
+from emqproxy.records import LENGTH_BYTES, Anchor, AttemptOver, Hello, Message, Record, Snapshot
+
+BATCH_MAX: Final = 64
+"""Messages in one packet: about 40 kB, a fifth of what the kernel lets one packet hold."""
+BATCH_DELAY_S: Final = 0.01
+WAITING_MAX: Final = 20_000
+"""Messages that wait for the observer, about 12 MB; past it the newest is dropped and counted."""
+HEARTBEAT_S: Final = 1.0
+RESTART_S_MIN: Final = 0.1
+RESTART_S_MAX: Final = 5.0
+FLUSH_S: Final = 3.0
+"""What the observer is given at the end; it bounds itself, this is the second lock on the door."""
+PACKET_BYTES_MAX: Final = 160 * 1024
+SNAPSHOT_MAX: Final = 64
+"""Attempts in one Snapshot message."""
+
+
+class Bus:
+    """The data plane's end. `hello(restarts)` and `open_attempts()` give what a fresh observer is told first."""
+
+    def __init__(
+        self, hello: Callable[[int], Hello], open_attempts: Callable[[], tuple[Attempt, ...]], log: Log
+    ) -> None:
+        self.seq = 0
+        self.dropped = 0
+        self.restarts = 0
+        self._hello, self._open_attempts = hello, open_attempts
+        self._log = RateLimited(log)
+        self._waiting: deque[Message] = deque()
+        self._packets: deque[bytes] = deque()
+        """Packets that go before what waits: a greeting, and what a dead observer had not read."""
+        self._encoder = msgspec.msgpack.Encoder()
+        self._flush: asyncio.TimerHandle | None = None
+        self._blocked = False
+        self._near, self._far = _pair()
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._heart: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    # ---------------------------------------------------------------- life
+
+    async def start(self) -> None:
+        """Starts the observer and keeps one running."""
+        self._beat()
+        self._keeper = asyncio.create_task(self._keep(), name="observer keeper")
+
+    async def close(self) -> None:
+        """Hands over what waits, as far as it goes, and lets the observer end: at most FLUSH_S and a little."""
+        self._closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                while self._behind and self._process is not None and self._process.returncode is None:
+                    self._send()
+                    if self._behind:
+                        await asyncio.sleep(BATCH_DELAY_S)
+        self.dropped += len(self._waiting)
+        for handle in (self._heart, self._flush):
+            if handle is not None:
+                handle.cancel()
+        self._hang_up()
+        if self._keeper is not None:
+            done, _ = await asyncio.wait([self._keeper], timeout=FLUSH_S + 0.5)
+            if not done:
+                self._keeper.cancel()
+                if self._process is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        self._process.kill()
+
+    @property
+    def _behind(self) -> bool:
+        return bool(self._packets or self._waiting)
+
+    @property
+    def fault(self) -> str | None:
+        """Why telemetry is degraded, in words; None while it is not."""
+        if self._process is None or self._process.returncode is not None:
+            return "the observer is not running"
+        return f"{self.dropped} records were dropped" if self._blocked and self.dropped else None
+
+    @property
+    def pid(self) -> int | None:
+        """The observer's process."""
+        return self._process.pid if self._process is not None else None
+
+    async def _keep(self) -> None:
+        """One observer after another, for as long as we run."""
+        wait_s = RESTART_S_MIN
+        while True:
+            began = clock.now()
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "emqproxy.observer",
+                    str(self._far.fileno()),
+                    pass_fds=(self._far.fileno(),),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # a Ctrl-C at the terminal is ours to answer
+                )
+            except OSError as error:
+                self._log.error("the observer cannot be started", now=clock.now(), error=str(error))
+            else:
+                self._greet()
+                code = await self._process.wait()
+                if self._closing:
+                    return
+                self.restarts += 1
+                self._salvage()
+                self._log.warning("the observer ended and is started again", now=clock.now(), code=code, key="ended")
+            wait_s = RESTART_S_MIN if clock.now() - began > 10**10 else min(2 * wait_s, RESTART_S_MAX)
+            await asyncio.sleep(wait_s)
+
+    def _greet(self) -> None:
+        """What a fresh observer must know before it reads on: it goes first, then what the last one left unread."""
+        attempts = self._open_attempts()
+        greeting: list[Message] = [self._hello(self.restarts), self._anchor()]
+        greeting += [Snapshot(attempts[i : i + SNAPSHOT_MAX]) for i in range(0, len(attempts), SNAPSHOT_MAX)]
+        self._packets.extendleft(self._pack([message]) for message in reversed(greeting))
+        self._schedule()
+
+    def _salvage(self) -> None:
+        """Takes back what a dead observer had not read, and makes a new road."""
+        self._far.setblocking(False)
+        with contextlib.suppress(OSError):
+            while packet := self._far.recv(2 * PACKET_BYTES_MAX):
+                self._packets.append(packet)
+        self._hang_up()
+        self._near, self._far = _pair()
+
+    def _hang_up(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._near)
+        self._blocked = False
+        self._near.close()
+        self._far.close()
+
+    def _anchor(self) -> Anchor:
+        return Anchor(clock.now(), clock.wall_ns(), self.dropped, self.seq)
+
+    def _beat(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self.tell(self._anchor())
+        self._heart = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
+
+    # ---------------------------------------------------------------- the road
+
+    def number(self) -> int:
+        """The next record's `seq`."""
+        self.seq += 1
+        return self.seq
+
+    def tell(self, message: Message) -> None:
+        """Puts it in line, or counts it as dropped."""
+        if len(self._waiting) >= WAITING_MAX:
+            self.dropped += isinstance(message, (Record, AttemptOver))
+            self._log.warning(
+                "records are dropped: the observer is slow or gone", now=clock.now(), dropped=self.dropped
+            )
+            return
+        self._waiting.append(message)
+        if self._flush is None and not self._blocked:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(BATCH_DELAY_S, self._send)
+
+    def _send(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        while self._behind:
+            if not self._packets:
+                self._packets.append(self._next_packet())
+            try:
+                self._near.send(self._packets[0])
+            except (BlockingIOError, InterruptedError):
+                self._block()
+                return
+            except OSError as error:
+                if error.errno == errno.ENOBUFS:  # the kernel has no room just now
+                    self._schedule()
+                    return
+                self.dropped += BATCH_MAX
+                self._log.error("records cannot be handed over", now=clock.now(), error=str(error))
+            self._packets.popleft()
+
+    def _next_packet(self) -> bytes:
+        """The first messages in line, as many as fit."""
+        count = min(BATCH_MAX, len(self._waiting))
+        while True:
+            packet = self._pack([self._waiting[i] for i in range(count)])
+            if len(packet) <= PACKET_BYTES_MAX or count == 1:
+                break
+            count //= 2
+        for _ in range(count):
+            self._waiting.popleft()
+        return packet
+
+    def _pack(self, messages: list[Message]) -> bytes:
+        body = self._encoder.encode(messages)
+        return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+    def _block(self) -> None:
+        if not self._blocked:
+            self._blocked = True
+            asyncio.get_running_loop().add_writer(self._near, self._unblock)
+
+    def _unblock(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._near)
+        self._blocked = False
+        self._send()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    near.setblocking(False)
+    return near, far

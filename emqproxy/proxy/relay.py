@@ -1,0 +1,268 @@
+"""One client's connection and its own connection to Redis: bytes from each to the other, watched as they pass.
+
+Two rules. The bytes come first: they are written on before anyone looks at them, and a fault of ours makes this one
+connection blind and no more. Each direction pauses only on its own sink: that its peer does not read never stops
+what it sends, or a pipeline longer than the buffers between would wait for itself for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from emqproxy.logs import RateLimited
+from emqproxy.proxy import clock
+from emqproxy.proxy.upstream import Connector, in_words, keep_alive
+from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.session.session import Session
+
+BUFFER_BYTES_HIGH: Final = 256 * 1024
+"""What may wait to be written to a slow peer before its sender is paused."""
+
+
+class Hub(Protocol):
+    """What a relay needs of the house around it."""
+
+    witness: Witness
+    connector: Connector
+    limited: RateLimited
+    pending_bytes_max: int
+    faults: int
+
+    def number(self) -> int: ...
+    def opened(self, relay: Relay) -> None: ...
+    def closed(self, relay: Relay) -> None: ...
+
+
+class ServerSide(asyncio.Protocol):
+    """The connection to Redis."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
+
+    def data_received(self, data: bytes) -> None:
+        self._relay.from_server(data, clock.now())
+
+    def eof_received(self) -> bool:
+        return False  # what came is flushed to the client, and both are closed
+
+    def pause_writing(self) -> None:
+        self._relay.client.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._relay.client.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
+        self._relay.ended()
+
+
+class Relay(asyncio.Protocol):
+    """The client's connection, and the pair's life."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._connecting: asyncio.Task[None] | None = None
+        self._server: asyncio.Transport | None = None
+        self._ended = False
+        self._eof = False
+        self._told_blind = False
+        self._settled = False
+        """Nothing that comes from Redis is paired any more."""
+        self.client: asyncio.Transport
+        self.watched: Watched
+
+    # ---------------------------------------------------------------- the client's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.client = cast("asyncio.Transport", transport)
+        self.client.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
+        self.client.pause_reading()
+        keep_alive(self.client)
+        number = self._hub.number()
+        self.watched = Watched(number, _peer(self.client, number), Session())
+        self._hub.opened(self)
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def data_received(self, data: bytes) -> None:
+        now = clock.now()
+        server = self._server
+        if server is None:  # closing
+            return
+        server.write(data)
+        session = self.watched.session
+        if self._told_blind:
+            return
+        try:
+            commands = session.from_client(data, now)
+            if commands:
+                self._hub.witness.asked(self.watched, commands)
+            if session.blinded is not None:
+                self._blind(now)
+            elif session.pending_bytes > self._hub.pending_bytes_max:
+                self._too_much(session.pending_bytes, now)
+        except Exception as fault:  # noqa: BLE001  law 9: a fault of ours is one connection's
+            self._fault(fault, now)
+
+    def eof_received(self) -> bool:
+        """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
+        self._eof = True
+        server = self._server
+        if server is None:
+            return False
+        if server.can_write_eof():
+            server.write_eof()
+            return True
+        # TLS knows no half-close: what is answered within this connection's line is still delivered.
+        if self.watched.session.answered:
+            server.close()
+        return True
+
+    def pause_writing(self) -> None:
+        if self._server is not None:
+            self._server.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._server is not None:
+            self._server.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
+        self.ended()
+
+    # ---------------------------------------------------------------- the server's side
+
+    async def _connect(self) -> None:
+        try:
+            side = await self._hub.connector.connect(lambda: ServerSide(self))
+        except OSError as error:
+            self._hub.limited.error(
+                "upstream cannot be reached: clients are closed at once",
+                now=clock.now(),
+                key="upstream",
+                upstream=str(self._hub.connector.upstream),
+                error=in_words(error),
+                client=self.watched.client,
+            )
+            self.ended()
+            return
+        assert side.transport is not None
+        if self._ended:
+            side.transport.close()
+            return
+        self._server = side.transport
+        self.client.resume_reading()
+
+    def from_server(self, data: bytes, now: int) -> None:
+        """Bytes from Redis: the client is served before anyone is told."""
+        self.client.write(data)
+        session = self.watched.session
+        if self._settled:
+            return
+        try:
+            exchanges = session.from_server(data, now)
+            if exchanges:
+                self._hub.witness.answered(self.watched, exchanges)
+            if session.over:
+                self._blind(now)
+        except Exception as fault:  # noqa: BLE001  law 9
+            self._fault(fault, now)
+        if self._eof and self._server is not None and not self._server.can_write_eof() and session.answered:
+            self._server.close()
+
+    # ---------------------------------------------------------------- ends
+
+    def ended(self) -> None:
+        """Either side is gone: the other follows, once what is already written to it has gone out."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._connecting is not None and not self._connecting.done() and self._server is None:
+            self._connecting.cancel()
+        self.client.close()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        now = clock.now()
+        try:
+            self._hub.witness.answered(self.watched, self.watched.session.end(now))
+        except Exception as fault:  # noqa: BLE001  law 9
+            self._fault(fault, now)
+        try:
+            self._hub.witness.closed(self.watched, now)
+        except Exception as fault:  # noqa: BLE001  law 9
+            self._fault(fault, now)
+        self._hub.closed(self)
+
+    def close(self) -> None:
+        """Ends it from our side."""
+        self.ended()
+
+    def _too_much(self, pending_bytes: int, now: int) -> None:
+        self._hub.limited.error(
+            "a client's unanswered requests take more than limits.pending_bytes: its connection is closed",
+            now=now,
+            key=("pending", self.watched.conn),
+            client=self.watched.client,
+            pending_bytes=pending_bytes,
+        )
+        self.ended()
+
+    def _blind(self, now: int) -> None:
+        """Nothing more can be paired: said once. What had been asked is settled as far as it can be."""
+        session = self.watched.session
+        if not self._told_blind:
+            self._told_blind = True
+            reason = session.blinded or "unknown"
+            self._hub.limited.warning(
+                "a connection cannot be followed any more: its bytes go on, its locks are not seen",
+                now=now,
+                key=("blind", reason),
+                reason=reason,
+                client=self.watched.client,
+                conn=self.watched.conn,
+            )
+            self._hub.witness.blinded(self.watched, reason, now)
+        if session.over and not self._settled:
+            self._settled = True
+            self._hub.witness.answered(self.watched, session.end(now))
+
+    def _fault(self, fault: Exception, now: int) -> None:
+        """A fault of ours: this connection goes blind, the others go on. It is counted, and logged once a minute."""
+        self._hub.faults += 1
+        where = traceback.extract_tb(fault.__traceback__)[-1:]
+        self._hub.limited.error(
+            "a fault of emqproxy's own: one connection is not followed any more",
+            now=now,
+            key=("fault", type(fault).__name__),
+            fault=type(fault).__name__,
+            at=f"{where[0].name}:{where[0].lineno}" if where else "?",
+            client=self.watched.client,
+            faults=self._hub.faults,
+        )
+        self.watched.session.blind("a fault of emqproxy's own")
+        self._settled = True
+        _quietly(lambda: self._hub.witness.forsake(self.watched, now))
+        if not self._told_blind and not self._ended:
+            self._told_blind = True
+            _quietly(lambda: self._hub.witness.blinded(self.watched, "a fault of emqproxy's own", now))
+
+
+def _quietly(call: Callable[[], None]) -> None:
+    """The second fault of one connection must not reach the loop."""
+    try:
+        call()
+    except Exception:  # noqa: BLE001
+        return
+
+
+def _peer(transport: asyncio.BaseTransport, number: int) -> str:
+    name = transport.get_extra_info("peername")
+    if isinstance(name, tuple) and len(name) >= 2:
+        return f"[{name[0]}]:{name[1]}" if ":" in str(name[0]) else f"{name[0]}:{name[1]}"
+    return f"unix:{number}"

@@ -1,0 +1,212 @@
+"""The data plane as a whole: it starts its parts in order, serves, drains and ends. `run` is all the CLI knows.
+
+Order: the observer, the listeners (no port, no start: exit 3), the probe of the upstream, health. SIGTERM or SIGINT
+drains: clients that are connected go on being served, new ones too; when the last has gone we end. A second one, or
+`drain.timeout`, ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+from typing import Final
+
+import uvloop
+
+import emqproxy
+from emqproxy import logs
+from emqproxy.config import Config
+from emqproxy.locks.ledger import LockLedger
+from emqproxy.proxy import clock
+from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.health import Health, Ready, readiness
+from emqproxy.proxy.listeners import Listeners, CannotStartError
+from emqproxy.proxy.relay import Relay
+from emqproxy.proxy.unrecognised import Unrecognised
+from emqproxy.proxy.upstream import Connector
+from emqproxy.proxy.upstream_probe import UpstreamProbe
+from emqproxy.proxy.witness import Witness
+from emqproxy.records import Hello, ObserverSettings
+from emqproxy.scripts.catalogue import Catalogue
+
+GOOD: Final = 0
+CANNOT_START: Final = 3
+INTERRUPTED: Final = 130
+
+
+def run(config: Config) -> int:
+    """Serves until it is told to end; the process's exit code."""
+    to_stdout = config.observer.journal == "-"
+    logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
+    return uvloop.run(DataPlane(config).serve())
+
+
+class DataPlane:
+    """One sidecar's data plane. Also what a relay sees of the house around it (`relay.Hub`)."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.log = logs.get()
+        self.limited = logs.RateLimited(self.log)
+        self.connector = Connector(config.upstream)
+        self.pending_bytes_max = config.limits.pending_bytes
+        self.faults = 0
+        self.catalogue = Catalogue()
+        self.ledger = LockLedger(
+            late=config.lateness.late, critical=config.lateness.critical, locks_max=config.limits.locks
+        )
+        self.lag = clock.LoopLag()
+        self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)
+        self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, Unrecognised(config.prefixes, self.log))
+        self.listeners = Listeners()
+        self.probe = UpstreamProbe(config.upstream, clock.now, self._topology)
+        self._run_id = str(uuid.uuid4())
+        self._relays: set[Relay] = set()
+        self._connections = 0
+        self._listening = self._draining = False
+        self._signals: list[int] = []
+        self._changed = asyncio.Event()
+        """A signal came, or a connection closed."""
+
+    # ---------------------------------------------------------------- the life of it
+
+    async def serve(self) -> int:
+        """From the first port to the last byte."""
+        config, loop = self.config, asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        health = Health(self._ready, config.health.host, config.health.port) if config.health is not None else None
+        try:
+            await self.listeners.open(config.listen, lambda: Relay(self))
+            if health is not None:
+                await health.start()
+            self.probe.start()
+            if config.require_upstream and not await self.probe.first_attempt():
+                raise CannotStartError(f"upstream {config.upstream} does not answer: {self.probe.error}")
+        except (OSError, CannotStartError) as error:
+            self.log.error("cannot start", error=_cannot_start(error, config))
+            await self._end(health)
+            return CANNOT_START
+        self.lag.start()
+        await self.bus.start()
+        self._listening = True
+        self._say_started(health)
+        await self._until_drained()
+        await self._end(health)
+        return INTERRUPTED if self._signals[:1] == [signal.SIGINT] else GOOD
+
+    async def _until_drained(self) -> None:
+        while not self._signals:
+            await self._next_change()
+        self._draining = True
+        timeout_s = self.config.drain.timeout or None
+        self.log.info("draining: connected clients are served on", clients=len(self._relays), timeout_s=timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._relays and len(self._signals) < 2:
+                    await self._next_change()
+        except TimeoutError:
+            self.log.warning("drain.timeout has passed: clients are closed", clients=len(self._relays))
+
+    async def _next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _end(self, health: Health | None) -> None:
+        self.listeners.close()
+        for relay in list(self._relays):
+            relay.close()
+        self.witness.stop()
+        self.lag.stop()
+        if self._listening:
+            await self.bus.close()
+        if health is not None:
+            await health.stop()
+        await self.probe.stop()
+        self.log.info("ended", records=self.bus.seq, dropped=self.bus.dropped)
+
+    def _signalled(self, number: int) -> None:
+        self._signals.append(number)
+        self._changed.set()
+
+    # ---------------------------------------------------------------- what relays see
+
+    def number(self) -> int:
+        """The next connection's number."""
+        self._connections += 1
+        return self._connections
+
+    def opened(self, relay: Relay) -> None:
+        """A client connected."""
+        self._relays.add(relay)
+
+    def closed(self, relay: Relay) -> None:
+        """A client has gone, and its connection to Redis with it."""
+        self._relays.discard(relay)
+        self._changed.set()
+
+    # ---------------------------------------------------------------- what is said
+
+    def _hello(self, restarts: int) -> Hello:
+        config, upstream = self.config, self.config.upstream
+        settings = ObserverSettings(
+            namespace=config.trace.namespace,
+            token=config.trace.token,
+            token_key=config.trace.token_key.get_secret_value(),
+            renewals_per_attempt=config.trace.renewals_per_attempt,
+            journal=config.observer.journal,
+            journal_max_bytes=config.observer.journal_max_bytes,
+            log_level=config.log_level,
+        )
+        tcp = upstream.kind == "tcp"
+        address, port = (upstream.host, upstream.port) if tcp else (upstream.path, None)
+        return Hello(self._run_id, emqproxy.__version__, address, port, restarts, settings)
+
+    def _say_started(self, health: Health | None) -> None:
+        config = self.config
+        scripts = list(self.catalogue)
+        releases = sorted({r for s in scripts for r in s.releases.split("-")}, key=_release)
+        self.log.info(
+            "listening",
+            version=emqproxy.__version__,
+            listen=self.listeners.addresses,
+            upstream=str(config.upstream),
+            mode=config.mode,
+            health=f"{config.health.host}:{health.port}" if health is not None and config.health is not None else None,
+            journal=config.observer.journal or None,
+            scripts=f"{len(scripts)} texts of BullMQ {releases[0]} to {releases[-1]}",
+            run=self._run_id,
+        )
+        if config.trace.token == "raw":  # noqa: S105  a policy's name
+            self.log.warning("trace.token is raw: whoever reads the telemetry can renew and finish jobs")
+
+    def _topology(self, mode: str) -> None:
+        what = {
+            "cluster": "a Redis Cluster node: MOVED answers go to clients as they are, and send them past emqproxy",
+            "sentinel": "a Sentinel, not a Redis: give the address of the master, or of a proxy that follows it",
+        }[mode]
+        self.limited.error(f"upstream is {what}", now=clock.now(), key=mode, upstream=str(self.config.upstream))
+
+    def _ready(self) -> Ready:
+        return readiness(
+            listening=self._listening,
+            draining=self._draining,
+            upstream_answered_at=self.probe.answered_at,
+            upstream_error=self.probe.error,
+            telemetry_fault=self.bus.fault,
+            now=clock.now(),
+        )
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _cannot_start(error: Exception, config: Config) -> str:
+    if isinstance(error, OSError):
+        return (
+            f"cannot listen on {config.health} for health: {error.strerror or error}; set health to another, or to ''"
+        )
+    return str(error)

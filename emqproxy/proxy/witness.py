@@ -1,0 +1,197 @@
+"""From commands and exchanges to records: the one place where session, scripts, ledger and bus meet.
+
+One Witness serves all connections; it owns no socket. Each of its methods may be called from a relay's callback; none
+lets a fault through to the bytes: the relay makes that connection blind instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from emqproxy.locks.events import AnyIntent, Blinded, Instant, Lapsed, Lock, LockFact, Place, Sighted, Window
+from emqproxy.locks.ledger import LockLedger
+from emqproxy.locks.verdicts import Verdict
+from emqproxy.proxy import clock
+from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.unrecognised import Unrecognised
+from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
+from emqproxy.scripts.catalogue import Catalogue
+from emqproxy.scripts.operation import Operation
+from emqproxy.session.exchange import Command, ErrorReply, Exchange
+from emqproxy.session.session import Session
+
+TIMER_S_MAX: Final = 3600.0
+
+
+class Watched(msgspec.Struct, eq=False):
+    """A connection, and what is out on it."""
+
+    conn: int
+    client: str
+    session: Session
+    asked: dict[int, tuple[Operation, tuple[AnyIntent, ...]]] = msgspec.field(default_factory=dict)
+    """By request number: what was recognised and is not answered yet."""
+    texts: dict[int, bytes] = msgspec.field(default_factory=dict)
+    """By request number: texts of SCRIPT LOAD whose answer is out."""
+
+    @property
+    def peer(self) -> Peer:
+        """Who it is, for a record."""
+        return Peer(self.conn, self.client, self.session.client_name)
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What a line needs beside its verdict, kept from the fact to the verdict on it."""
+
+    line: Line
+    peer: Peer
+    call: CallSite
+
+
+class Witness:
+    """`asked` before an answer can come, `answered` after the client was served, `closed` at the end."""
+
+    def __init__(
+        self, catalogue: Catalogue, ledger: LockLedger, bus: Bus, lag: clock.LoopLag, unrecognised: Unrecognised
+    ) -> None:
+        self.noscripts = 0
+        self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
+        self._lag, self._unrecognised = lag, unrecognised
+        self._told: dict[tuple[Place, Lock | None], _Told] = {}
+        """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: Instant = 0
+
+    # ---------------------------------------------------------------- the ten steps, 3 to 5 and 9 to 10
+
+    def asked(self, watched: Watched, commands: Iterable[Command]) -> None:
+        """Commands of interest went by: those we know are in flight from now on."""
+        for command in commands:
+            operation = self._catalogue.recognise(command)
+            if operation is None:
+                self._unknown(watched, command)
+                continue
+            watched.session.keep(command)
+            sent = command.opened - self._lag.lag_ns(command.opened)
+            intents = operation.intents(Place(watched.conn, command.request), command.db)
+            watched.asked[command.request] = (operation, intents)
+            for intent in intents:
+                self._ledger.asked(intent, sent)
+        self._arm()
+
+    def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
+        """Answers came (or it is certain that none comes): what they prove, judged and told."""
+        for exchange in exchanges:
+            request = exchange.command.request
+            known = watched.asked.get(request)
+            if known is None:
+                self._loaded(watched, exchange)
+                continue
+            operation, _ = known
+            happenings = operation.happenings(exchange, Place(watched.conn, request))
+            del watched.asked[request]
+            if not exchange.in_exec and isinstance(exchange.reply, ErrorReply) and exchange.reply.prefix == "NOSCRIPT":
+                self.noscripts += 1
+            call = _call_site(exchange.command, operation)
+            for happening in happenings:
+                fact = happening.fact
+                if happening.line is not None:
+                    lock = fact.lock if isinstance(fact, LockFact) else None
+                    self._told[fact.place, lock] = _Told(happening.line, watched.peer, call)
+                self._tell(self._ledger.observe(fact), exchange.closed)
+        self._arm()
+
+    def blinded(self, watched: Watched, reason: str, now: Instant) -> None:
+        """Nothing more can be paired on a connection; bytes go on."""
+        fact = Blinded(Place(watched.conn, 0), Window(now, now))
+        for verdict in self._ledger.observe(fact):
+            if verdict.fact is fact:
+                record = Record(self._bus.number(), Line("blind", "told"), verdict, watched.peer, None, reason=reason)
+                self._bus.tell(record)
+            else:
+                self._tell([verdict], now)
+
+    def closed(self, watched: Watched, now: Instant) -> None:
+        """A connection is gone; its unanswered exchanges have been given to `answered` before."""
+        self.forsake(watched, now)
+        self._tell(self._ledger.observe(Sighted(Place(watched.conn, 0), Window(now, now))), now)
+        self._arm()
+
+    def forsake(self, watched: Watched, now: Instant) -> None:
+        """What is still out on a connection will never be told: a fault of ours, or its end."""
+        for _, intents in watched.asked.values():
+            for intent in intents:
+                self._tell(self._ledger.abandoned(intent, now), now)
+        watched.asked.clear()
+        watched.texts.clear()
+
+    # ---------------------------------------------------------------- time
+
+    def tick(self) -> None:
+        """The timer fired: lapses whose bound has passed."""
+        self._timer = None
+        now = clock.now()
+        self._tell(self._ledger.tick(now), now)
+        self._arm()
+
+    def stop(self) -> None:
+        """No more lapses are told."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        """One timer, never later than the ledger's next deadline; an early one finds nothing and arms again."""
+        deadline = self._ledger.next_deadline()
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        wait_s = min(max(0.0, (deadline - clock.now()) / 1e9), TIMER_S_MAX)
+        self._timer_at = deadline
+        # The loop's timers have a resolution of a millisecond and may fire early by a part of it.
+        self._timer = asyncio.get_running_loop().call_later(wait_s + 0.001, self.tick)
+
+    # ---------------------------------------------------------------- telling
+
+    def _tell(self, verdicts: Iterable[Verdict], now: Instant) -> None:
+        lag_ns = self._lag.lag_ns(now)
+        for verdict in verdicts:
+            fact = verdict.fact
+            told = None
+            if isinstance(fact, Lapsed):
+                self._bus.tell(Record(self._bus.number(), Line("lapse", "told"), verdict, None, None, lag_ns=lag_ns))
+                continue
+            if self._told:
+                told = self._told.pop((fact.place, fact.lock if isinstance(fact, LockFact) else None), None)
+            if told is not None:
+                record = Record(self._bus.number(), told.line, verdict, told.peer, told.call, lag_ns=lag_ns)
+                self._bus.tell(record)
+            else:
+                for attempt in verdict.over:
+                    self._bus.tell(AttemptOver(attempt))
+
+    # ---------------------------------------------------------------- texts and the unknown
+
+    def _unknown(self, watched: Watched, command: Command) -> None:
+        text = command.words[2] if command.name == b"SCRIPT" and len(command.words) == 3 else None
+        if text is not None:
+            watched.session.keep(command, words=True)
+            watched.texts[command.request] = text
+            return
+        self._unrecognised.saw(command, self._catalogue, clock.now())
+        watched.session.forget(command)
+
+    def _loaded(self, watched: Watched, exchange: Exchange) -> None:
+        """SCRIPT LOAD was answered: with the text's sha if it compiled."""
+        text = watched.texts.pop(exchange.command.request, None)
+        if text is not None and isinstance(exchange.reply, bytes) and not isinstance(exchange.reply, ErrorReply):
+            self._catalogue.script_loaded(text)
+
+
+def _call_site(command: Command, operation: Operation) -> CallSite:
+    script = operation.script
+    return CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)
