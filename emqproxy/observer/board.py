@@ -84,8 +84,8 @@ class Board:
 
     def over(self, attempt: Attempt) -> Notes:
         """An attempt ended: what was remembered of it, which is forgotten here."""
-        notes = self._notes(attempt)
-        del self._open[attempt_key(attempt)]
+        notes = self._open.pop(attempt_key(attempt), None) or self._fresh(attempt)
+        notes.attempt = attempt
         return notes
 
     # ------------------------------------------------------------------ private
@@ -94,9 +94,11 @@ class Board:
         key = attempt_key(attempt)
         notes = self._open.get(key)
         if notes is None:
-            notes = Notes(attempt, self._timeline.wall_ns(attempt.started.closed))
-            self._open[key] = notes
+            notes = self._open[key] = self._fresh(attempt)
             if len(self._open) > self._open_max:
                 self._open.popitem(last=False)
         notes.attempt = attempt
         return notes
+
+    def _fresh(self, attempt: Attempt) -> Notes:
+        return Notes(attempt, self._timeline.wall_ns(attempt.started.closed))

@@ -126,6 +126,10 @@ class Telemetry:
         if self._provider is not None:
             self._provider.shutdown()
 
+    def release(self) -> None:
+        """Gives the SDK's loggers back."""
+        self._logs.remove()
+
     def farewell(self) -> None:
         """Call at the very end: says what no collector has."""
         if any(queue.undelivered for queue in self.queues):
@@ -180,6 +184,7 @@ def shown_endpoint() -> str:
     try:
         parts = urlsplit(written)
         host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
+        host = f"[{host}]" if ":" in host else host
     except ValueError:
         return "(unreadable)"
     return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -17,40 +17,10 @@ from emqproxy.observer.tokens import Policy, Tokens
 from emqproxy.records import Line, Message, Record
 from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, RUN, TOKEN, Story, blind, call, window
 
-FIELDS = [
-    "v",
-    "run",
-    "seq",
-    "time",
-    "op",
-    "outcome",
-    "target",
-    "code",
-    "code_name",
-    "db",
-    "prefix",
-    "queue",
-    "job",
-    "token",
-    "worker",
-    "script",
-    "sha",
-    "match",
-    "conn",
-    "client",
-    "client_name",
-    "opened_ns",
-    "closed_ns",
-    "effect",
-    "ttl_ms",
-    "age_ms",
-    "remaining_ms",
-    "grade",
-    "finding",
-    "scope",
-    "took_us",
-    "lag_us",
-]
+FIELDS = (
+    "v,run,seq,time,op,outcome,target,code,code_name,db,prefix,queue,job,token,worker,script,sha,match,conn,client,"
+    "client_name,opened_ns,closed_ns,effect,ttl_ms,age_ms,remaining_ms,grade,finding,scope,took_us,lag_us"
+)
 
 
 @pytest.fixture
@@ -72,7 +42,7 @@ def test_a_line_has_the_tables_fields_in_its_order(path: Path) -> None:
     story = Story()
     lines = told(path, story.acquire(0), story.lapse(30_100), blind(story.numbers, 40_000))
     for line in lines:
-        assert list(line) == FIELDS
+        assert ",".join(line) == FIELDS
 
 
 def test_a_renewal_in_full(path: Path) -> None:
