@@ -15,6 +15,7 @@ SOCKET_PATH_BYTES_MAX: Final = 107
 """What `sockaddr_un` holds on Linux, less its closing zero."""
 
 LISTEN_FORMS: Final = "tcp://HOST:PORT or unix:///PATH"
+IPV6_FORM: Final = "write an IPv6 host in brackets, as in tcp://[::1]:6380"
 UPSTREAM_FORMS: Final = "redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH"
 
 
@@ -116,9 +117,13 @@ def _split(text: str) -> SplitResult:
     if text != text.strip() or not text:
         raise ValueError("write an address without blanks around it")
     try:
-        return urlsplit(text)
+        split = urlsplit(text)
     except ValueError:  # what it says may repeat a password
-        raise ValueError("this is no URL: an IPv6 host stands in brackets, as in tcp://[::1]:6380") from None
+        raise ValueError(f"this is no URL; {IPV6_FORM}") from None
+    host = split.netloc.rpartition("@")[2]
+    if host.count(":") > 1 and not host.startswith("["):
+        raise ValueError(IPV6_FORM)
+    return split
 
 
 def _host(split: SplitResult) -> str:

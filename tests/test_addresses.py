@@ -40,11 +40,11 @@ def test_listen(text: str, value: Listen) -> None:
         ("tcp://0.0.0.0:6380/0", "without a path"),
         ("tcp://me@0.0.0.0:6380", "without a user"),
         ("tcp://[::1:6380", "in brackets"),
-        ("::1:6380", "no number"),
+        ("::1:6380", "in brackets"),
         ("unix://run/emqproxy.sock", "three slashes"),
         ("unix:///", "three slashes"),
         ("unix:///" + "x" * 107, "at most 107 bytes"),
-        ("", "write an address"),
+        ("", "the host is missing"),
         (" tcp://a:1", "without blanks"),
     ],
 )
