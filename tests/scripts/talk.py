@@ -130,7 +130,9 @@ def _plain(value: Any) -> Reply:
 
 # ---------------------------------------------------------------- the calls of a worker of release 6.7.0
 
-PICK_KEYS = ("wait", "active", "prioritized", "events", "stalled", "limiter", "delayed", "paused", "meta", "pc", "marker")
+PICK_KEYS = (
+    "wait", "active", "prioritized", "events", "stalled", "limiter", "delayed", "paused", "meta", "pc", "marker",
+)  # fmt: skip
 _SWEEP_KEYS = ("stalled", "wait", "active", "stalled-check", "meta", "paused", "marker", "events", "repeat")
 
 
