@@ -6,6 +6,7 @@ computed from the bytes themselves.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from emqproxy.locks.events import AnyFact, Fact, Lock, LockFact, Queue, QueueFact
@@ -26,6 +27,7 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
+@lru_cache(maxsize=1024)
 def queue_name(queue: Queue) -> QueueName:
     """`bull:q:` is prefix `bull`, queue `q`."""
     prefix, _, name = queue.prefix.removesuffix(b":").rpartition(b":")

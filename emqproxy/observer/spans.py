@@ -97,7 +97,8 @@ class Spans:
     def _record(self, record: Record) -> None:
         fact, verdict = record.verdict.fact, record.verdict
         violated = attributes.violates(record.line, verdict)
-        self._board.seen(record, violated=violated, failed=attributes.error_type(record.line) is not None)
+        if not self._is_over(verdict.attempt):  # a verdict that waited may come after its attempt's end
+            self._board.seen(record, violated=violated, failed=attributes.error_type(record.line) is not None)
         if isinstance(fact, LockFact) and record.line.op in SHAPES and self._draws(record, violated=violated):
             made = self._operation(record, fact, violated=violated)
             if record.line.op == "reap":
@@ -166,6 +167,9 @@ class Spans:
         self._ended[span_id] = made
         if len(self._ended) > _ENDED_MAX:
             self._ended.popitem(last=False)
+
+    def _is_over(self, attempt: Attempt | None) -> bool:
+        return attempt is not None and ids.span_of(self._namespace, attempt) in self._ended
 
     def _keep_late(self, attempt: Attempt) -> None:
         """A violation after the end of an attempt that was not sampled: its span is made now, or the violation would

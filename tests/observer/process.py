@@ -37,6 +37,11 @@ class ObserverProcess:
     def send_bytes(self, data: bytes) -> None:
         self._pipe.sendall(data)
 
+    def read_lines(self, count: int) -> bytes:
+        """Waits for so many lines on standard output."""
+        assert self.process.stdout is not None
+        return b"".join(self.process.stdout.readline() for _ in range(count))
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -53,6 +55,11 @@ def test_the_lock_leads_to_its_jobs_trace() -> None:
 )
 def test_a_job_as_users_write_it(written: str, job: tuple[int, bytes]) -> None:
     assert ids.job(written) == job
+
+
+def test_the_command_line_computes_them_without_loading_the_sdk() -> None:
+    code = "import sys, emqproxy.observer.ids; print([name for name in sys.modules if 'opentelemetry' in name])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30).stdout == b"[]\n"
 
 
 @given(st.integers(0, 15), st.integers(0, 15), st.text("ab", max_size=2), st.text("ab", max_size=2))

@@ -9,9 +9,13 @@ from opentelemetry.trace import SpanKind
 from emqproxy.locks.events import NoProof, PerhapsGranted, Place
 from emqproxy.locks.verdicts import End, Finding, Grade, Verdict
 from emqproxy.observer import ids
+from emqproxy.observer.board import Board
+from emqproxy.observer.spans import Spans
+from emqproxy.observer.timeline import Timeline
+from emqproxy.observer.tokens import Tokens
 from emqproxy.records import AttemptOver, JobFields, Line, ObserverSettings, Record, Snapshot
-from tests.observer.drawing import draw, error, names, one, parent_id
-from tests.observer.records_factory import TOKEN, Numbers, Story, blind, call, hello, wall_ns, window
+from tests.observer.drawing import draw, error, memory, names, one, parent_id
+from tests.observer.records_factory import ANCHOR, TOKEN, Numbers, Story, blind, call, hello, wall_ns, window
 
 
 def test_a_healthy_job_is_one_tree() -> None:
@@ -132,6 +136,22 @@ def test_an_attempt_is_made_once() -> None:
     assert story.attempt is not None
     spans = draw([*batch, AttemptOver(story.attempt), batch[-1]])
     assert names(spans).count("process orders") == 1
+
+
+def test_a_verdict_that_waited_past_the_end_reopens_nothing() -> None:
+    """The ledger may hold an accusing verdict until its explanations are settled; the attempt it speaks of is over."""
+    story = Story()
+    acquire, renew, finish = story.acquire(0), story.renew(5_000), story.finish(9_000)
+    timeline = Timeline()
+    timeline.anchor(ANCHOR)
+    board = Board(timeline)
+    with memory() as (emitter, exporter):
+        spans = Spans(hello(), timeline, Tokens("off"), board, emitter)
+        for record in (acquire, finish, renew):
+            spans.on(record)
+        made = exporter.get_finished_spans()
+    assert len(board) == 0
+    assert parent_id(one(made, "renew orders")) == one(made, "process orders").context.span_id
 
 
 def test_an_attempt_that_ended_without_a_line() -> None:
