@@ -70,20 +70,20 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class Lateness(_Table):
+class LatenessTable(_Table):
     """From which age on a renewal is graded late or critical, as shares of the lock's time to live."""
 
     late: Share = 0.60
     critical: Share = 0.80
 
     @model_validator(mode="after")
-    def _in_order(self) -> Lateness:
+    def _in_order(self) -> LatenessTable:
         if self.late >= self.critical:
             raise ValueError(f"late is {self.late} and critical {self.critical}; write a late below critical")
         return self
 
 
-class Trace(_Table):
+class TraceTable(_Table):
     """How spans are named and tokens shown."""
 
     namespace: str = Field(default="", pattern=r"^[^\x00-\x1f]*$", description='a word, like "prod-eu"')
@@ -94,21 +94,21 @@ class Trace(_Table):
     renewals_per_attempt: Count = Field(default=32, ge=0, description="a whole number from 0, like 32")
 
 
-class Observer(_Table):
+class ObserverTable(_Table):
     """What the observer writes."""
 
     journal: str = Field(default="", description='a file\'s path, "-" for standard output, "" for none')
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
 
 
-class Limits(_Table):
+class LimitsTable(_Table):
     """Bounds of what is kept in memory."""
 
     locks: Count = Field(default=50_000, ge=1, description="a whole number from 1, like 50000")
     pending_bytes: Count = Field(default=67_108_864, ge=65_536, description="bytes from 65536, like 67108864")
 
 
-class Drain(_Table):
+class DrainTable(_Table):
     """How a sidecar ends."""
 
     timeout: Annotated[float, BeforeValidator(_number)] = Field(
@@ -137,11 +137,11 @@ class Config(_Table):
         default="info", description="debug, info, warning or error"
     )
     require_upstream: bool = Field(default=False, description="true or false")
-    lateness: Lateness = Field(default=Lateness(), description="a table [lateness]")
-    trace: Trace = Field(default=Trace(), description="a table [trace]")
-    observer: Observer = Field(default=Observer(), description="a table [observer]")
-    limits: Limits = Field(default=Limits(), description="a table [limits]")
-    drain: Drain = Field(default=Drain(), description="a table [drain]")
+    lateness: LatenessTable = Field(default=LatenessTable(), description="a table [lateness]")
+    trace: TraceTable = Field(default=TraceTable(), description="a table [trace]")
+    observer: ObserverTable = Field(default=ObserverTable(), description="a table [observer]")
+    limits: LimitsTable = Field(default=LimitsTable(), description="a table [limits]")
+    drain: DrainTable = Field(default=DrainTable(), description="a table [drain]")
 
     @field_validator("log_level", mode="before")
     @classmethod
