@@ -14,7 +14,7 @@ import msgspec
 from emqproxy.locks.events import AnyIntent, Granted, Lock, NoProof, Nothing, PerhapsGranted, Place, Queue, Take
 from emqproxy.records import JobFields, Line
 from emqproxy.scripts.answers import answered, nothing_ran, window
-from emqproxy.scripts.arguments import Call, entry, plain, unpack, whole
+from emqproxy.scripts.arguments import Call, Unreadable, Value, entry, plain, unpack, whole
 from emqproxy.scripts.jobs import read_job
 from emqproxy.scripts.layouts import Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
@@ -102,11 +102,10 @@ class Fetch(msgspec.Struct, frozen=True):
         return Happening(Granted(place, window(exchange), lock, queue, self.token, self.ttl_ms), line)
 
 
-def read_fetch(prefix: Word, packed: Word, *, fetched: bool = False) -> Fetch | None:
-    """A pickup's wishes from its prefix and packed options; None where the prefix could not be read."""
+def read_fetch(prefix: Word, options: Value | Unreadable, *, fetched: bool = False) -> Fetch | None:
+    """A pickup's wishes from its prefix and unpacked options; None where the prefix could not be read."""
     if not prefix:
         return None
-    options = unpack(packed)
     token, ttl_ms = plain(entry(options, b"token")), whole(entry(options, b"lockDuration"))
     return Fetch(prefix, token, ttl_ms or None, fetched)
 
@@ -126,5 +125,5 @@ class Pickup(msgspec.Struct, frozen=True):
 
 def recognise_pickup(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveToActive, 4.0.0 and later."""
-    fetch = read_fetch(layout.word(call, "prefix"), layout.word(call, "packed_options"))
+    fetch = read_fetch(layout.word(call, "prefix"), unpack(layout.word(call, "packed_options")))
     return None if fetch is None else Pickup(script, fetch)

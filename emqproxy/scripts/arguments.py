@@ -58,93 +58,102 @@ def unpack(data: Word) -> Value | Unreadable:
     if data is None or len(data) > PACKED_BYTES_MAX:
         return UNREADABLE
     try:
-        return _Unpacker(data).value(0)
+        value, end = _read(data, 0, _Budget(), 0)
     except (IndexError, struct.error, _TooMuchError):
         return UNREADABLE
+    # A slice past the end is short and not an error: where it stopped tells.
+    return value if end <= len(data) else UNREADABLE
 
 
 class _TooMuchError(Exception):
-    """Too deep, too many values, or bytes that end too early."""
+    """Too deep, too many values, or a byte that begins none."""
 
 
-class _Unpacker:
-    """Own reader rather than a library's: it counts values and depth, and takes no room before the bytes are there."""
+class _Budget:
+    """How many values one argument may still have."""
 
-    __slots__ = ("_data", "_left", "_pos")
+    __slots__ = ("left",)
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._pos = 0
-        self._left = PACKED_ITEMS_MAX
+    def __init__(self) -> None:
+        self.left = PACKED_ITEMS_MAX
 
-    def value(self, depth: int) -> Value:
-        self._left -= 1
-        if self._left < 0:
+    def take(self, items: int, depth: int) -> None:
+        """Before the items of an array or a map are read, so that a length is believed only as far as it may go."""
+        self.left -= items
+        if self.left < 0 or depth >= PACKED_DEPTH_MAX:
             raise _TooMuchError
-        first = self._data[self._pos]
-        self._pos += 1
-        if first < 0x80:
-            return first
-        if first >= 0xE0:
-            return first - 0x100
-        if 0xA0 <= first < 0xC0:
-            return self._take(first & 0x1F)
-        if first < 0x90:
-            return self._map(first & 0x0F, depth)
-        if first < 0xA0:
-            return self._array(first & 0x0F, depth)
-        return self._wide(first, depth)
 
-    def _wide(self, first: int, depth: int) -> Value:
-        if first in _CONSTANTS:
-            return _CONSTANTS[first]
-        if first in _NUMBERS:
-            form = _NUMBERS[first]
-            number: int | float = struct.unpack(form, self._take(struct.calcsize(form)))[0]
-            return number
-        if first in _SIZED:
-            kind, width = _SIZED[first]
-            size = int.from_bytes(self._take(width), "big")
-            if kind == "bytes":
-                return self._take(size)
-            if kind == "ext":
-                self._take(size + 1)
-                return None
-            return self._array(size, depth) if kind == "array" else self._map(size, depth)
-        if 0xD4 <= first <= 0xD8:
-            self._take(1 + (1 << (first - 0xD4)))
-            return None
-        raise _TooMuchError
 
-    def _take(self, size: int) -> bytes:
-        stop = self._pos + size
-        if stop > len(self._data):
-            raise _TooMuchError
-        taken = self._data[self._pos : stop]
-        self._pos = stop
-        return taken
+# Our own reader rather than a library's: it bounds count and depth, takes no room before the bytes are there, and
+# keeps going where a map's key cannot be hashed.
 
-    def _array(self, size: int, depth: int) -> Value:
-        self._enter(size, depth)
-        return [self.value(depth + 1) for _ in range(size)]
 
-    def _map(self, size: int, depth: int) -> Value:
-        self._enter(2 * size, depth)
-        entries: dict[object, Value] = {}
-        for _ in range(size):
-            key, value = self.value(depth + 1), self.value(depth + 1)
-            if not isinstance(key, list | dict):
-                entries[key] = value
-        return entries
+def _read(data: bytes, pos: int, budget: _Budget, depth: int) -> tuple[Value, int]:
+    """The value at `pos`, and where it ends."""
+    first = data[pos]
+    pos += 1
+    if first < 0x80:
+        return first, pos
+    if 0xA0 <= first < 0xC0:
+        stop = pos + (first & 0x1F)
+        return data[pos:stop], stop
+    if first < 0x90:
+        return _map(data, pos, first & 0x0F, budget, depth)
+    if first < 0xA0:
+        return _array(data, pos, first & 0x0F, budget, depth)
+    if first >= 0xE0:
+        return first - 0x100, pos
+    return _wide(first, data, pos, budget, depth)
 
-    def _enter(self, items: int, depth: int) -> None:
-        if depth >= PACKED_DEPTH_MAX or items > self._left:
-            raise _TooMuchError
+
+def _wide(first: int, data: bytes, pos: int, budget: _Budget, depth: int) -> tuple[Value, int]:
+    """A value whose first byte is neither itself nor its size."""
+    if first in _CONSTANTS:
+        return _CONSTANTS[first], pos
+    if first in _NUMBERS:
+        form = _NUMBERS[first]
+        return form.unpack_from(data, pos)[0], pos + form.size
+    if first in _SIZED:
+        kind, width = _SIZED[first]
+        size = int.from_bytes(data[pos : pos + width], "big")
+        pos += width
+        if kind == "bytes":
+            return data[pos : pos + size], pos + size
+        if kind == "ext":
+            return None, pos + 1 + size
+        return (_array if kind == "array" else _map)(data, pos, size, budget, depth)
+    if 0xD4 <= first <= 0xD8:
+        return None, pos + 1 + (1 << (first - 0xD4))
+    raise _TooMuchError
+
+
+def _array(data: bytes, pos: int, size: int, budget: _Budget, depth: int) -> tuple[Value, int]:
+    budget.take(size, depth)
+    items: list[Value] = []
+    for _ in range(size):
+        item, pos = _read(data, pos, budget, depth + 1)
+        items.append(item)
+    return items, pos
+
+
+def _map(data: bytes, pos: int, size: int, budget: _Budget, depth: int) -> tuple[Value, int]:
+    budget.take(2 * size, depth)
+    entries: dict[object, Value] = {}
+    for _ in range(size):
+        key, pos = _read(data, pos, budget, depth + 1)
+        value, pos = _read(data, pos, budget, depth + 1)
+        if not isinstance(key, list | dict):
+            entries[key] = value
+    return entries, pos
 
 
 _CONSTANTS: Final[dict[int, bool | None]] = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS: Final = dict(
-    zip(range(0xCA, 0xD4), (">f", ">d", ">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q"), strict=True)
+    zip(
+        range(0xCA, 0xD4),
+        map(struct.Struct, (">f", ">d", ">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q")),
+        strict=True,
+    )
 )
 _SIZED: Final = {
     0xC4: ("bytes", 1),

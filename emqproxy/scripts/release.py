@@ -190,11 +190,11 @@ class Ending(msgspec.Struct, frozen=True):
 
 def recognise_finish(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveToFinished; its token stands in the packed options, which the fetch-next shares."""
-    packed = layout.word(call, "packed_options")
-    token, target = plain(entry(unpack(packed), b"token")), layout.word(call, "target")
+    options = unpack(layout.word(call, "packed_options"))
+    token, target = plain(entry(options, b"token")), layout.word(call, "target")
     fetch = None
     if layout.word(call, "fetch_next") == b"1":
-        fetch = read_fetch(layout.word(call, "prefix"), packed, fetched=True)
+        fetch = read_fetch(layout.word(call, "prefix"), options, fetched=True)
     told = target.decode() if target in (b"completed", b"failed") else None
     return _ending(script, layout, call, token, target=told, fetch=fetch)
 
@@ -203,7 +203,8 @@ def recognise_move(script: Script, layout: Layout, call: Call) -> Operation | No
     """One of the others; the token stands plainly in ARGV."""
     fetch = None
     if layout.word(call, "fetch_next") == b"1":
-        fetch = read_fetch(layout.word(call, "prefix"), layout.word(call, "packed_options"), fetched=True)
+        options = unpack(layout.word(call, "packed_options"))
+        fetch = read_fetch(layout.word(call, "prefix"), options, fetched=True)
     return _ending(script, layout, call, layout.word(call, "token"), delay_ms=_delay_ms(layout, call), fetch=fetch)
 
 

@@ -81,7 +81,7 @@ def test_reading_is_bounded_in_depth_count_and_size():
     assert unpack(deep) != UNREADABLE
     assert unpack(b"\x91" + deep) is UNREADABLE
     assert unpack(b"\xdd\xff\xff\xff\xff" * 10) is UNREADABLE, "a length is believed only as far as values may come"
-    many = PACKED_ITEMS_MAX - 1
+    many = PACKED_ITEMS_MAX
     assert unpack(b"\xdd" + many.to_bytes(4, "big") + b"\x01" * many) == [1] * many
     assert unpack(b"\xdd" + (many + 1).to_bytes(4, "big") + b"\x01" * (many + 1)) is UNREADABLE
     assert unpack(b"\xdb" + (PACKED_BYTES_MAX - 5).to_bytes(4, "big") + b"x" * (PACKED_BYTES_MAX - 5)) != UNREADABLE
