@@ -22,7 +22,7 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.health import Health, Ready, readiness
-from emqproxy.proxy.listeners import Listeners, CannotStartError
+from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.proxy.upstream import Connector

@@ -1,5 +1,7 @@
 """The reply reader: samples whole, byte by byte and in random pieces; hiredis is the oracle for where frames end."""
 
+import itertools
+
 import hiredis
 import hypothesis.strategies as st
 import pytest
@@ -82,7 +84,7 @@ values = st.recursive(
 def test_any_stream_in_any_pieces(frames, cuts):
     data = b"".join(frames)
     edges = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
-    pieces = [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
     assert [f.raw for f in read(pieces)] == frames
     assert [f.kind for f in read(pieces, limit=0)] == [f[0] for f in frames]
 

@@ -1,5 +1,7 @@
 """The request reader against samples tried whole, byte by byte and in random pieces, and against redis-server's rules."""
 
+import itertools
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -49,7 +51,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 def pieces_of(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 SAMPLES = {
