@@ -13,7 +13,7 @@ import pytest
 
 from emqproxy import healthcheck
 from emqproxy.config import Config
-from tests.processes import environment, free_port
+from tests.processes import EmqProxy, RedisServer, environment, free_port
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,11 @@ def test_it_imports_nothing_large() -> None:
     loaded = set(done.stdout.split())
     assert "emqproxy" in loaded, done.stderr
     assert not loaded & {"typer", "pydantic", "aiohttp", "opentelemetry", "structlog", "asyncio", "redis", "http"}
+
+
+def test_a_real_sidecar_is_ready_until_it_ends(redis_server: RedisServer) -> None:
+    with EmqProxy(redis_server.url) as proxy:
+        address = f"127.0.0.1:{proxy.health_port}"
+        assert healthcheck.main(["--health", address]) == 0
+        assert healthcheck.main(["--url", f"http://{address}/healthz"]) == 0
+    assert healthcheck.main(["--health", address]) == 1

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.processes import RedisServer, eventually, free_port, server_binary, valkey_binary
+from tests.processes import EmqProxy, RedisServer, children, inline, eventually, free_port, server_binary, valkey_binary
 
 
 @pytest.mark.parametrize("binary", sorted({server_binary(), valkey_binary()}))
@@ -69,3 +69,24 @@ def test_eventually_gives_up_with_the_reason() -> None:
     with pytest.raises(AssertionError, match="the moon") as told:
         eventually(lambda: {}["x"], 0.05, "the moon")
     assert isinstance(told.value.__cause__, KeyError)
+
+
+def test_a_proxy_starts_speaks_and_ends(redis_session: RedisServer) -> None:
+    with EmqProxy(redis_session.url) as proxy:
+        assert proxy.wait_log(lambda line: line["event"] == "listening")["upstream"] == redis_session.url
+        with socket.create_connection(("127.0.0.1", proxy.port)) as conn:
+            conn.sendall(inline("PING"))
+            assert conn.recv(7) == b"+PONG\r\n"
+        (observer,) = children(proxy.pid)
+        assert proxy.journal() == []
+        assert proxy.end() == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(observer, 0)
+
+
+def test_a_proxy_that_does_not_become_ready_is_stopped() -> None:
+    with EmqProxy(f"redis://127.0.0.1:{free_port()}", ready=False) as proxy:
+        with pytest.raises(AssertionError, match="emqproxy ready"):
+            proxy.wait_ready(0.5)
+        assert proxy.running
+    assert not proxy.running

@@ -72,6 +72,8 @@ class Relay(asyncio.Protocol):
         self._server: asyncio.Transport | None = None
         self._ended = False
         self._eof = False
+        self._early: list[bytes] = []
+        """What the client sent before we were connected: one read, then it is paused."""
         self._told_blind = False
         self._settled = False
         """Nothing that comes from Redis is paired any more."""
@@ -83,7 +85,6 @@ class Relay(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.client = cast("asyncio.Transport", transport)
         self.client.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
-        self.client.pause_reading()
         keep_alive(self.client)
         number = self._hub.number()
         self.watched = Watched(number, _peer(self.client, number), Session())
@@ -93,7 +94,10 @@ class Relay(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now = clock.now()
         server = self._server
-        if server is None:  # closing
+        if server is None:
+            self._early.append(data)
+            if len(self._early) == 1:  # not sooner: uvloop begins to read after `connection_made`, paused or not
+                self.client.pause_reading()
             return
         server.write(data)
         session = self.watched.session
@@ -115,7 +119,7 @@ class Relay(asyncio.Protocol):
         self._eof = True
         server = self._server
         if server is None:
-            return False
+            return not self._ended  # told to Redis once we are connected
         if server.can_write_eof():
             server.write_eof()
             return True
@@ -156,7 +160,14 @@ class Relay(asyncio.Protocol):
             side.transport.close()
             return
         self._server = side.transport
-        self.client.resume_reading()
+        if self._early:
+            early, self._early = self._early, []
+            for data in early:
+                self.data_received(data)
+            if not self._ended:
+                self.client.resume_reading()
+        if self._eof:
+            self.eof_received()
 
     def from_server(self, data: bytes, now: int) -> None:
         """Bytes from Redis: the client is served before anyone is told."""

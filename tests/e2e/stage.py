@@ -87,7 +87,8 @@ class Stage:
         """Ends workers and proxy, then searches all that was told for what must never be told."""
         for peer in self.peers:
             peer.end()
-        assert self.proxy.end() == 0, self.proxy.raw[-5:]
+        code = self.proxy.end()
+        assert code == 0, (code, self.proxy.raw[-3:])
         self.proxy._reader.join(5)
         tokens = {line["token"] for peer in self.peers for line in peer.find(event="active")}
         assert tokens, "no token to search for"

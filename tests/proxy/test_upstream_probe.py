@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from emqproxy.config import Upstream
 from emqproxy.proxy.upstream_probe import UpstreamProbe
 from tests.processes import RedisServer, free_port
+from tests.tls import tls_redis
 
 INTERVAL_S = 0.02
 
@@ -50,6 +52,24 @@ def test_over_a_unix_socket(redis_session: RedisServer) -> None:
         assert await probe.first_attempt()
 
     probing(f"unix://{redis_session.socket_path}?db=3", look)
+
+
+def test_over_tls_to_a_server_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt(), probe.error
+
+    with tls_redis(tmp_path) as (url, authority):
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        probing(url, look)
+
+
+def test_over_tls_to_a_server_that_is_not(tmp_path: Path) -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert not await probe.first_attempt()
+        assert "certificate verify failed" in (probe.error or "")
+
+    with tls_redis(tmp_path) as (url, _):
+        probing(url, look)
 
 
 def test_nobody_there() -> None:
