@@ -75,6 +75,7 @@ def test_a_proxy_starts_speaks_and_ends(redis_session: RedisServer) -> None:
     with EmqProxy(redis_session.url) as proxy:
         assert proxy.wait_log(lambda line: line["event"] == "listening")["upstream"] == redis_session.url
         with socket.create_connection(("127.0.0.1", proxy.port)) as conn:
+            conn.settimeout(10)
             conn.sendall(inline("PING"))
             assert conn.recv(7) == b"+PONG\r\n"
         (observer,) = children(proxy.pid)

@@ -67,7 +67,7 @@ class Take(Intent, frozen=True, tag=True):
 
 
 class Sweep(Intent, frozen=True, tag=True):
-    """A stalled sweep: may find any job of its queue without a lock. Answered by a NoProof on its own place."""
+    """A stalled sweep: may find any job of its queue without a lock. Answered by `Nothing` on its own place, last."""
 
 
 class LockIntent(Intent, frozen=True, tag=True):

@@ -21,7 +21,7 @@ from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Operation
-from emqproxy.session.exchange import Command, ErrorReply, Exchange
+from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
 from emqproxy.session.session import Session
 
 TIMER_S_MAX: Final = 3600.0
@@ -36,7 +36,7 @@ class Watched(msgspec.Struct, eq=False):
     asked: dict[int, tuple[Operation, tuple[AnyIntent, ...]]] = msgspec.field(default_factory=dict)
     """By request number: what was recognised and is not answered yet."""
     texts: dict[int, bytes] = msgspec.field(default_factory=dict)
-    """By request number: texts of SCRIPT LOAD whose answer is out."""
+    """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
 
     @property
     def peer(self) -> Peer:
@@ -75,7 +75,9 @@ class Witness:
             if operation is None:
                 self._unknown(watched, command)
                 continue
-            watched.session.keep(command)
+            if command.name == b"EVAL" and operation.script.match == "learned" and command.words[1] is not None:
+                watched.texts[command.request] = command.words[1]
+            watched.session.keep(command, words=command.request in watched.texts)
             sent = command.opened - self._lag.lag_ns(command.opened)
             intents = operation.intents(Place(watched.conn, command.request), command.db)
             watched.asked[command.request] = (operation, intents)
@@ -88,8 +90,9 @@ class Witness:
         for exchange in exchanges:
             request = exchange.command.request
             known = watched.asked.get(request)
+            if watched.texts:
+                self._learn(watched, exchange)
             if known is None:
-                self._loaded(watched, exchange)
                 continue
             operation, _ = known
             happenings = operation.happenings(exchange, Place(watched.conn, request))
@@ -185,10 +188,10 @@ class Witness:
         self._unrecognised.saw(command, self._catalogue, clock.now())
         watched.session.forget(command)
 
-    def _loaded(self, watched: Watched, exchange: Exchange) -> None:
-        """SCRIPT LOAD was answered: with the text's sha if it compiled."""
+    def _learn(self, watched: Watched, exchange: Exchange) -> None:
+        """A text compiled: SCRIPT LOAD was answered with its sha, or an EVAL of it with anything but an error of it."""
         text = watched.texts.pop(exchange.command.request, None)
-        if text is not None and isinstance(exchange.reply, bytes) and not isinstance(exchange.reply, ErrorReply):
+        if text is not None and not isinstance(exchange.reply, (ErrorReply, Missing)):
             self._catalogue.script_loaded(text)
 
 
