@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.processes import EmqProxy, RedisServer, children, inline, eventually, free_port, server_binary, valkey_binary
+from tests.processes import EmqProxy, RedisServer, children, eventually, free_port, inline, server_binary, valkey_binary
 
 
 @pytest.mark.parametrize("binary", sorted({server_binary(), valkey_binary()}))
