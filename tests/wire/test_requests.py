@@ -1,4 +1,4 @@
-"""The request reader against samples tried whole, byte by byte and in random pieces, and against redis-server's rules."""
+"""The request reader against samples tried whole, bytewise and in random pieces, and against redis-server's rules."""
 
 import itertools
 
