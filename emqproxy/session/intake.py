@@ -141,7 +141,9 @@ class Intake:
 
     def _transaction(self, rule: Rule, request: Request, now: int) -> None:
         sent = self._sent
-        if request.length != 1:  # refused for its arity; inside MULTI that is neither an end nor a QUEUED
+        # Refused for its arity; EXEC then aborts the transaction all the same, the others change nothing.
+        malformed = request.length != 1
+        if malformed and rule is not Rule.EXEC:
             self._plain(1)
             return
         moves = False
@@ -149,7 +151,7 @@ class Intake:
             sent.multi = True
         else:
             moves = rule is Rule.EXEC and sent.multi_db is not None
-            sent.left_multi(executed=rule is Rule.EXEC)
+            sent.left_multi(executed=rule is Rule.EXEC and not malformed)
         if not sent.off:
             self._append(Slot(rule, now, moves_db=moves))
 

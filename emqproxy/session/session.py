@@ -138,7 +138,7 @@ class Session:
         if isinstance(slot, Run) or (slot.rule is Rule.SCRIPT and slot.command is not None and not slot.command.wanted):
             return HEAD_BYTES_MAX if self._proved.listening else 0
         if slot.rule is Rule.EXEC and not (self._proved.transaction and self._proved.transaction.queued):
-            return 0
+            return HEAD_BYTES_MAX
         return ELEMENT_BYTES_MAX
 
     def _read(self, frame: Frame, now: int) -> None:
@@ -206,12 +206,12 @@ class Session:
 
     def _exec(self, slot: Slot, frame: Frame, transaction: Transaction, now: int) -> None:
         self._proved.transaction = None
-        if frame.kind == ERROR and self._denied(frame):
-            self.blind("EXEC was denied")
+        results = decode(frame.raw) if transaction.queued or frame.kind == ERROR else []
+        aborted = isinstance(results, ErrorReply) and results.prefix == "EXECABORT"
+        if frame.kind == ERROR and not aborted:
+            self.blind("EXEC was refused in a way that leaves open whether MULTI ended")
             self._abandon_queue(transaction, UNREAD, now)
-            return
-        results = decode(frame.raw) if transaction.queued else []
-        if frame.kind == ERROR or frame.raw in _NIL_EXEC:
+        elif aborted or frame.raw in _NIL_EXEC:
             self._abandon_queue(transaction, NOT_RUN, now)
         elif isinstance(results, list) and len(results) == transaction.size:
             for index, queued in transaction.queued:

@@ -151,10 +151,11 @@ class RequestReader:
         return self._words
 
     def _hold(self, data: bytes, pos: int, stop: int, end: int, size: int, words: list[bytes | None]) -> None:
-        self._held += size
-        if size > HELD_WORD_BYTES_MAX or self._held > HELD_BYTES_MAX:
+        if size > HELD_WORD_BYTES_MAX or self._held + size > HELD_BYTES_MAX:
             words.append(None)
-        elif stop <= end:
+            return
+        self._held += size
+        if stop <= end:
             words.append(data[pos:stop])
         else:
             self._body = bytearray(data[pos:end])

@@ -1,0 +1,190 @@
+"""The pairing, conversation by conversation: which exchange comes out, with which answer, database and instants."""
+
+from __future__ import annotations
+
+import pytest
+
+from emqproxy.session.exchange import LOST, NOT_RUN, SILENT, UNREAD, ErrorReply
+from tests.processes import RedisServer
+from tests.session.talk import Fed, converse, mark, prepare, words
+
+
+def evalsha(*rest: object) -> bytes:
+    return words("EVALSHA", "f" * 40, 0, *rest)  # type: ignore[arg-type]
+
+
+def test_a_pipeline_is_paired_in_order():
+    fed = Fed().client(words("PING") * 2 + evalsha(1) + words("GET", "k") + evalsha(2))
+    fed.server(b"+PONG\r\n+PONG\r\n:1\r\n$-1\r\n*1\r\n:2\r\n")
+    assert fed.answers == [1, [2]]
+    assert [x.command.words[3] for x in fed.exchanges] == [b"1", b"2"]
+    assert [x.command.request for x in fed.exchanges] == [1, 2]
+
+
+def test_instants_are_those_of_the_last_byte_out_and_the_last_byte_in():
+    fed = Fed().client(evalsha(1)[:-1], evalsha(1)[-1:])
+    fed.server(b":", b"1\r\n")
+    (exchange,) = fed.exchanges
+    assert (exchange.opened, exchange.closed) == (2, 4)
+
+
+def test_what_nobody_keeps_is_counted_and_not_read():
+    fed = Fed()
+    (command,) = fed.session.from_client(evalsha(1), 1)
+    fed.session.forget(command)
+    assert command.words == []
+    fed.client(evalsha(2)).server(b"*1\r\n$3\r\nabc\r\n:2\r\n")
+    assert fed.answers == [2]
+    assert fed.session.pending_bytes == 0
+
+
+def test_multi_gives_the_results_at_exec_in_its_window():
+    fed = Fed().client(words("MULTI"), evalsha(1), words("SET", "a", "b"), evalsha(2), words("EXEC"))
+    fed.server(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:-6\r\n+OK\r\n-NOSCRIPT none\r\n")
+    assert fed.answers == [-6, ErrorReply(b"NOSCRIPT none")]
+    assert {(x.opened, x.in_exec) for x in fed.exchanges} == {(5, True)}
+
+
+@pytest.mark.parametrize(
+    "end", [b"*-1\r\n", b"_\r\n", b"-EXECABORT Transaction discarded because of previous errors.\r\n"]
+)
+def test_an_exec_that_did_not_run(end: bytes):
+    fed = (
+        Fed()
+        .client(words("MULTI"), evalsha(1), words("EXEC"), evalsha(2))
+        .server(b"+OK\r\n+QUEUED\r\n" + end + b":7\r\n")
+    )
+    assert fed.answers == [NOT_RUN, 7]
+
+
+def test_discard_reset_and_a_refusal_when_queueing():
+    fed = Fed().client(
+        words("MULTI"), evalsha(1), words("DISCARD"), words("MULTI"), evalsha(2), evalsha(3), words("RESET"), evalsha(4)
+    )
+    fed.server(b"+OK\r\n+QUEUED\r\n+OK\r\n+OK\r\n-OOM no\r\n+QUEUED\r\n+RESET\r\n:4\r\n")
+    assert fed.answers == [NOT_RUN, ErrorReply(b"OOM no"), NOT_RUN, 4]
+    assert fed.session.blinded is None
+
+
+def test_commands_go_to_the_database_that_was_selected_before_them():
+    fed = Fed().client(
+        words("SELECT", 1) + evalsha(1) + words("MULTI") + words("SELECT", 2) + evalsha(2) + words("EXEC") + evalsha(3)
+    )
+    assert [c.db for c in fed.commands] == [1, 2, 2]
+    fed.server(b"+OK\r\n:1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:2\r\n:3\r\n")
+    assert [x.db for x in fed.exchanges] == [1, 2, 2]
+
+
+def test_a_select_that_failed_is_not_believed():
+    fed = (
+        Fed()
+        .client(words("SELECT", 99) + evalsha(1))
+        .server(b"-ERR DB index is out of range\r\n:1\r\n")
+        .client(evalsha(2))
+    )
+    assert [x.db for x in fed.exchanges] == [0]
+    assert fed.commands[1].db == 0
+
+
+def test_pushes_stand_between_answers():
+    fed = Fed().client(words("HELLO", 3), words("SUBSCRIBE", "a", "b"), evalsha(1))
+    fed.server(
+        b"%1\r\n$5\r\nproto\r\n:3\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+message\r\n+a\r\n+x\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n"
+    )
+    fed.server(b">2\r\n+invalidate\r\n*1\r\n+k\r\n:1\r\n")
+    assert fed.answers == [1]
+    assert fed.exchanges[0].resp == 3
+
+
+def test_a_reply_that_looks_like_a_message_is_a_reply_in_resp_3():
+    fed = Fed().client(words("HELLO", 3), words("SUBSCRIBE", "a"), evalsha(1), evalsha(2))
+    fed.server(b"%0\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n*2\r\n+message\r\n+x\r\n:2\r\n")
+    assert fed.answers == [[b"message", b"x"], 2]
+
+
+def test_silence_is_known_to_be_silence():
+    fed = Fed().client(words("CLIENT", "REPLY", "SKIP"), evalsha(1), evalsha(2))
+    fed.server(b":2\r\n")
+    assert fed.answers == [SILENT, 2]
+    fed = Fed().client(
+        words("CLIENT", "REPLY", "OFF"), evalsha(1), words("SET", "a", "b"), words("CLIENT", "REPLY", "ON"), evalsha(2)
+    )
+    fed.server(b"+OK\r\n:2\r\n")
+    assert fed.answers == [SILENT, 2]
+
+
+def test_a_denied_silence_blinds():
+    fed = (
+        Fed()
+        .client(words("CLIENT", "REPLY", "SKIP"), evalsha(1), evalsha(2))
+        .server(b"-NOAUTH Authentication required.\r\n-NOAUTH x\r\n-NOAUTH x\r\n")
+    )
+    assert fed.session.blinded
+    assert fed.end().answers == [SILENT, UNREAD]
+
+
+def test_an_empty_command_uses_up_a_skip(redis_session: RedisServer):
+    data = words("CLIENT", "REPLY", "SKIP") + b"\r\n" + mark(1) + mark(2)
+    prepare(redis_session)
+    fed = Fed().client(data).server(converse(redis_session, data))
+    assert fed.answers == [[b"1", b"0"], [b"2", b"0"]]
+
+
+@pytest.mark.parametrize("name", ["MONITOR", "SYNC", "PSYNC"])
+def test_a_stream_blinds_and_what_was_asked_before_is_still_paired(name: str):
+    fed = Fed().client(evalsha(1) + words(name) + evalsha(2))
+    assert fed.session.blinded
+    assert not fed.session.over
+    fed.server(b":1\r\n+OK\r\n:2\r\n")
+    assert fed.answers == [1]
+    assert fed.session.over
+    assert fed.session.from_client(evalsha(3), 9) == []
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [b"*1\r\n:1\r\n", b'GET "x\r\n', b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x00"],
+)
+def test_bytes_that_are_no_command_blind(bytes_: bytes):
+    fed = Fed().client(evalsha(1) + bytes_)
+    assert fed.session.blinded
+    assert fed.server(b":1\r\n").answers == [1]
+
+
+@pytest.mark.parametrize("bytes_", [b"@what\r\n", b":1\r\n:2\r\n", b"*x\r\n"])
+def test_a_server_that_cannot_be_understood_blinds(bytes_: bytes):
+    fed = Fed().client(evalsha(1)).server(b":1\r\n" + bytes_)
+    assert fed.session.over
+    assert fed.answers == [1]
+
+
+def test_what_was_never_answered_is_lost_and_what_was_never_executed_did_not_run():
+    assert Fed().client(evalsha(1)).end().answers == [LOST]
+    assert Fed().client(words("MULTI"), evalsha(1)).server(b"+OK\r\n+QUEUED\r\n").end().answers == [NOT_RUN]
+    assert Fed().client(words("MULTI"), evalsha(1), words("EXEC")).server(b"+OK\r\n+QUEUED\r\n").end().answers == [LOST]
+
+
+def test_a_client_names_itself():
+    fed = Fed().client(words("CLIENT", "SETNAME", "bull:x")).server(b"+OK\r\n")
+    assert fed.session.client_name == "bull:x"
+    fed.client(words("HELLO", 3, "AUTH", "u", "SETNAME", "SETNAME", "w")).server(b"%0\r\n")
+    assert fed.session.client_name == "w"
+    fed.client(words("CLIENT", "SETNAME", "bad")).server(b"-ERR no\r\n")
+    assert fed.session.client_name == "w"
+
+
+def test_pending_work_is_measured():
+    fed = Fed().client(words("SCRIPT", "LOAD", "x" * 100_000))
+    assert fed.session.pending_bytes > 100_000
+    fed.server(b"$40\r\n" + b"a" * 40 + b"\r\n")
+    assert fed.session.pending_bytes == 0
+    fed.client(words("GET", "k") * 600_000)
+    assert fed.session.pending_bytes < 10_000
+
+
+def test_what_stands_behind_megabytes_is_read():
+    value = b"v" * 3_000_000
+    fed = Fed().client(words("EVALSHA", "f" * 40, 0, value, "token"))
+    assert fed.commands[0].words[3:] == [None, b"token"]
+    fed.server(b"*2\r\n*2\r\n$4\r\ndata\r\n$%d\r\n%s\r\n$2\r\n42\r\n" % (len(value), value))
+    assert fed.answers == [[[b"data", None], b"42"]]
