@@ -9,7 +9,8 @@ from tests.e2e.stage import Cell, Line, Stage, job, open_proxy, open_stage
 from tests.processes import children, eventually
 
 HELD = "held"
-LONG = {"lockDuration": 12_000, "lockRenewTime": 1000}
+# Longer than any client waits before it tries to connect again: redis-py doubles its pause each time.
+LONG = {"lockDuration": 60_000, "lockRenewTime": 1000}
 
 
 def test_a_killed_observer_is_missed_by_no_worker() -> None:
