@@ -7,8 +7,9 @@ from typing import Final
 
 from emqproxy import logs
 from emqproxy.locks.events import LockFact
+from emqproxy.observer import ids
 from emqproxy.observer.attributes import violates
-from emqproxy.observer.names import job_id, queue_name
+from emqproxy.observer.names import job_id, job_key, queue_name
 from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Message, Record
@@ -20,8 +21,9 @@ _LINES_MAX: Final = 20
 class Alerts:
     """One consumer of messages."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, namespace: str) -> None:
         self._tokens = tokens
+        self._namespace = namespace
         self._second = 0
         self._lines = 0
         self._untold = 0
@@ -56,6 +58,7 @@ class Alerts:
             prefix=name.prefix,
             queue=name.queue,
             job=job_id(fact.queue, fact.lock),
+            trace_id=f"{ids.trace_id(self._namespace, fact.lock.db, job_key(fact.lock)):032x}",
             **{field: figure for field, figure in figures.items() if figure is not None},
         )
 

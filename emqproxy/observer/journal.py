@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from emqproxy import logs
 from emqproxy.locks.events import AnyFact, Instant, Lapsed, Lock, LockFact, PerhapsGranted, Wiped
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.observer.journal_file import JournalFile
@@ -23,6 +24,13 @@ VERSION: Final = 1
 _Cell = str | int | float | None
 
 
+class _Last(msgspec.Struct):
+    """What of a journal's last line tells where it ended."""
+
+    run: str
+    seq: int
+
+
 class Journal:
     """Writes the records of a batch at its end, in one go."""
 
@@ -33,11 +41,16 @@ class Journal:
         self._file = file
         self._lines: list[bytes] = []
         self._encoder = msgspec.json.Encoder()
+        self._log = logs.RateLimited(logs.get())
+        self._seq = _last_seq(file.last_line(), run)
+        self.missing = 0
+        """Records of this run that never came: dropped on the way, or held by an observer that was killed."""
 
     def on(self, message: Message) -> None:
         """Takes a record's line; looks after the file at each heartbeat."""
         match message:
             case Record():
+                self._count(message)
                 self._lines.append(self._encoder.encode(self._fields(message)) + b"\n")
             case Anchor():
                 self._file.look()
@@ -55,6 +68,14 @@ class Journal:
         self._file.close()
 
     # ------------------------------------------------------------------ private
+
+    def _count(self, record: Record) -> None:
+        """Every record has a number, dropped or not: what is skipped is missing."""
+        skipped, self._seq = record.seq - self._seq - 1, record.seq
+        if skipped > 0:
+            self.missing += skipped
+            now = record.verdict.at
+            self._log.warning("records are missing from the journal", now=now, before=record.seq, missing=self.missing)
 
     def _fields(self, record: Record) -> dict[str, _Cell]:
         line, verdict = record.line, record.verdict
@@ -91,6 +112,15 @@ class Journal:
         token = fact.token if isinstance(fact, LockFact | PerhapsGranted) else b""
         names["token"], names["worker"], _ = self._tokens.name(token)
         return names
+
+
+def _last_seq(line: bytes, run: str) -> int:
+    """The number of the last line that an observer before us wrote in this run; 0 where there was none."""
+    try:
+        last = msgspec.json.decode(line, type=_Last)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return 0
+    return last.seq if last.run == run else 0
 
 
 def _lock_of(fact: AnyFact) -> Lock | None:

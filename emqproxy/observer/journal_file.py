@@ -19,6 +19,10 @@ _PATIENCE_S: Final = 1.0
 """How long a standard output that is full and does not block is waited for."""
 
 
+_LINE_BYTES_MAX: Final = 64 * 1024
+"""More than any line of ours takes."""
+
+
 class JournalFile:
     """One destination: a path, or `-` for standard output. `bytes_max` above 0: it rotates to PATH.1 and keeps one."""
 
@@ -42,6 +46,18 @@ class JournalFile:
                 self._append(b"".join(chunk))
         except OSError as error:
             self._failed(len(lines) - (self.written - before), error)
+
+    def last_line(self) -> bytes:
+        """The last whole line that stands in the file, without its newline; empty where there is none to be read."""
+        if self._path == "-":
+            return b""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _LINE_BYTES_MAX))
+                lines = file.read(_LINE_BYTES_MAX).split(b"\n")
+        except OSError:
+            return b""
+        return lines[-2] if len(lines) > 1 else b""
 
     def look(self) -> None:
         """Call now and then: a file that was moved away or deleted is left for a new one at its path."""

@@ -47,7 +47,7 @@ class Observer:
         if self._telemetry.emitter is not None:
             self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
             self._consumers.append((Guard("spans"), self._spans.on))
-        self._consumers.append((Guard("alerts"), Alerts(tokens).on))
+        self._consumers.append((Guard("alerts"), Alerts(tokens, settings.namespace).on))
         self._consumers.append((Guard("telemetry"), self._look))
         self._flush = Guard("journal flush")
         if settings.token == "raw":  # noqa: S105  a policy's name

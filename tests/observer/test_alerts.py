@@ -13,6 +13,7 @@ import structlog
 from emqproxy import logs
 from emqproxy.locks.verdicts import Grade
 from emqproxy.observer.alerts import Alerts
+from emqproxy.observer.ids import trace_id
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Message
 from tests.observer.records_factory import TOKEN, Story, blind
@@ -28,7 +29,7 @@ def log() -> Iterator[StringIO]:
 
 
 def said(log: StringIO, *batch: Message) -> list[dict[str, Any]]:
-    alerts = Alerts(Tokens("fingerprint"))
+    alerts = Alerts(Tokens("fingerprint"), "ns")
     for message in batch:
         alerts.on(message)
     return [json.loads(text) for text in log.getvalue().splitlines()]
@@ -49,6 +50,7 @@ def test_late_critical_too_late_and_the_lapse_are_said_with_their_figures(log: S
     assert (late["prefix"], late["queue"], late["job"], late["db"]) == ("emq", "orders", "42", 0)
     assert (late["age_ms"], late["remaining_ms"], late["ttl_ms"]) == (19_999.6, 10_000.4, 30_000)
     assert late["token"] == Tokens("fingerprint").name(TOKEN).token
+    assert late["trace_id"] == f"{trace_id('ns', 0, b'emq:orders:42'):032x}"
     assert TOKEN.decode() not in log.getvalue()
 
 

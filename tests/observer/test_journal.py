@@ -143,3 +143,21 @@ def test_a_batch_is_one_write(path: Path) -> None:
     assert not path.exists()
     journal.flush()
     assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_numbers_that_are_skipped_are_counted_across_observers(path: Path) -> None:
+    story = Story()
+    batch = [story.acquire(0), story.renew(1_000), story.renew(2_000), story.renew(3_000), story.renew(4_000)]
+    timeline = Timeline()
+    timeline.anchor(ANCHOR)
+    first = Journal(RUN, timeline, Tokens("off"), JournalFile(str(path)))
+    first.on(batch[0])
+    first.close()
+    second = Journal(RUN, timeline, Tokens("off"), JournalFile(str(path)))  # the first was killed with two in hand
+    second.on(batch[3])
+    second.on(batch[4])
+    second.close()
+    assert (first.missing, second.missing) == (0, 2)
+    other_run = Journal("another", timeline, Tokens("off"), JournalFile(str(path)))
+    other_run.on(batch[0])
+    assert other_run.missing == 0

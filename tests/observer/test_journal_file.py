@@ -142,3 +142,11 @@ def test_a_full_pipe_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         os.dup2(saved, 1)
         for fd in (saved, ours, theirs):
             os.close(fd)
+
+
+def test_its_last_whole_line_can_be_read_back(path: Path) -> None:
+    file = JournalFile(str(path))
+    assert file.last_line() == b""
+    path.write_bytes(b"one\n" + b"two" * 40_000 + b"\nthree\n" + b"torn")
+    assert file.last_line() == b"three"
+    assert JournalFile("-").last_line() == b""
