@@ -12,7 +12,7 @@ import errno
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -51,7 +51,11 @@ class Bus:
         self._waiting: deque[Message] = deque()
         self._packets: deque[bytes] = deque()
         """Packets that go before what waits: a greeting, and what a dead observer had not read."""
+        self._greeting: frozenset[bytes] = frozenset()
+        self._greeted = False
+        """An observer is there and its greeting stands first in line. Until then nothing is sent."""
         self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(list[Message])
         self._flush: asyncio.TimerHandle | None = None
         self._blocked = False
         self._near, self._far = _pair()
@@ -68,26 +72,38 @@ class Bus:
         self._keeper = asyncio.create_task(self._keep(), name="observer keeper")
 
     async def close(self) -> None:
-        """Hands over what waits, as far as it goes, and lets the observer end: at most FLUSH_S and a little."""
+        """Hands over what waits, as far as it goes, and lets the observer end: at most FLUSH_S and a little, in all."""
         self._closing = True
+        ends_at = clock.now() + int((FLUSH_S + 0.4) * 1e9)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_S):
-                while self._behind and self._process is not None and self._process.returncode is None:
+                while self._behind and self._running:
                     self._send()
                     if self._behind:
                         await asyncio.sleep(BATCH_DELAY_S)
-        self.dropped += len(self._waiting)
+        self.dropped += _records(self._waiting) + sum(map(self._records_in, self._packets))
         for handle in (self._heart, self._flush):
             if handle is not None:
                 handle.cancel()
         self._hang_up()
-        if self._keeper is not None:
-            done, _ = await asyncio.wait([self._keeper], timeout=FLUSH_S + 0.5)
-            if not done:
-                self._keeper.cancel()
-                if self._process is not None:
-                    with contextlib.suppress(ProcessLookupError):
-                        self._process.kill()
+        if self._keeper is None:
+            return
+        if not self._running:  # between two observers: there is none to wait for
+            self._keeper.cancel()
+        if not await self._kept_until(max(0.0, (ends_at - clock.now()) / 1e9)) and self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._kept_until(0.5)
+
+    async def _kept_until(self, timeout_s: float) -> bool:
+        """Waits for the keeper's end; whether it came."""
+        assert self._keeper is not None
+        done, _ = await asyncio.wait([self._keeper], timeout=timeout_s)
+        return bool(done)
+
+    @property
+    def _running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
 
     @property
     def _behind(self) -> bool:
@@ -96,7 +112,7 @@ class Bus:
     @property
     def fault(self) -> str | None:
         """Why telemetry is degraded, in words; None while it is not."""
-        if self._process is None or self._process.returncode is not None:
+        if not self._running:
             return "the observer is not running"
         return f"{self.dropped} records were dropped" if self._blocked and self.dropped else None
 
@@ -138,15 +154,22 @@ class Bus:
         attempts = self._open_attempts()
         greeting: list[Message] = [self._hello(self.restarts), self._anchor()]
         greeting += [Snapshot(attempts[i : i + SNAPSHOT_MAX]) for i in range(0, len(attempts), SNAPSHOT_MAX)]
-        self._packets.extendleft(self._pack([message]) for message in reversed(greeting))
+        packets = [self._pack([message]) for message in greeting]
+        self._greeting = frozenset(packets)
+        self._packets.extendleft(reversed(packets))
+        self._greeted = True
         self._schedule()
 
     def _salvage(self) -> None:
-        """Takes back what a dead observer had not read, and makes a new road."""
+        """Takes back what a dead observer had not read, but for its greeting, and makes a new road."""
+        self._greeted = False
         self._far.setblocking(False)
+        unread: list[bytes] = []
         with contextlib.suppress(OSError):
             while packet := self._far.recv(2 * PACKET_BYTES_MAX):
-                self._packets.append(packet)
+                unread.append(packet)
+        # In the order they were given: what was sent stands before what could not be sent any more.
+        self._packets = deque(packet for packet in (*unread, *self._packets) if packet not in self._greeting)
         self._hang_up()
         self._near, self._far = _pair()
 
@@ -160,7 +183,7 @@ class Bus:
         return Anchor(clock.now(), clock.wall_ns(), self.dropped, self.seq)
 
     def _beat(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._running:
             self.tell(self._anchor())
         self._heart = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
@@ -174,7 +197,7 @@ class Bus:
     def tell(self, message: Message) -> None:
         """Puts it in line, or counts it as dropped."""
         if len(self._waiting) >= WAITING_MAX:
-            self.dropped += isinstance(message, (Record, AttemptOver))
+            self.dropped += _records([message])
             self._log.warning(
                 "records are dropped: the observer is slow or gone", now=clock.now(), dropped=self.dropped
             )
@@ -184,14 +207,14 @@ class Bus:
             self._schedule()
 
     def _schedule(self) -> None:
-        if self._flush is None:
+        if self._flush is None and self._greeted:
             self._flush = asyncio.get_running_loop().call_later(BATCH_DELAY_S, self._send)
 
     def _send(self) -> None:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        while self._behind:
+        while self._greeted and self._behind:
             if not self._packets:
                 self._packets.append(self._next_packet())
             try:
@@ -203,7 +226,7 @@ class Bus:
                 if error.errno == errno.ENOBUFS:  # the kernel has no room just now
                     self._schedule()
                     return
-                self.dropped += BATCH_MAX
+                self.dropped += self._records_in(self._packets[0])
                 self._log.error("records cannot be handed over", now=clock.now(), error=str(error))
             self._packets.popleft()
 
@@ -223,6 +246,10 @@ class Bus:
         body = self._encoder.encode(messages)
         return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
+    def _records_in(self, packet: bytes) -> int:
+        """How many losses it is if this packet goes nowhere."""
+        return _records(self._decoder.decode(memoryview(packet)[LENGTH_BYTES:]))
+
     def _block(self) -> None:
         if not self._blocked:
             self._blocked = True
@@ -232,6 +259,10 @@ class Bus:
         asyncio.get_running_loop().remove_writer(self._near)
         self._blocked = False
         self._send()
+
+
+def _records(messages: Iterable[Message]) -> int:
+    return sum(isinstance(message, (Record, AttemptOver)) for message in messages)
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

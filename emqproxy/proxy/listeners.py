@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import stat
@@ -45,7 +46,8 @@ class Listeners:
                     self.addresses.append(f"tcp://{HostPort(one.host, port)}")
             except OSError as error:
                 self.close()
-                raise CannotStartError(f"cannot listen on {one}: {error.strerror or error}") from None
+                why = f"{error.strerror or error}; give --listen another"
+                raise CannotStartError(f"cannot listen on {one}: {why}") from None
             self._servers.append(server)
 
     def close(self) -> None:
@@ -63,15 +65,19 @@ class Listeners:
 
 
 def _remove_stale(path: str) -> None:
+    """Raises OSError where a living socket is in the way: the loop itself would remove it without asking."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             return  # not ours to remove: binding will say so
-    except OSError:
+    except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # a peer with a full backlog lives, too
         try:
             probe.connect(path)
         except ConnectionRefusedError:
             os.unlink(path)
-        except OSError:
             return
+        except BlockingIOError:
+            pass
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

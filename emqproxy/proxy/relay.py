@@ -18,6 +18,8 @@ from emqproxy.proxy.upstream import Connector, in_words, keep_alive
 from emqproxy.proxy.witness import Watched, Witness
 from emqproxy.session.session import Session
 
+EOF_GRACE_S: Final = 1.0
+"""TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""
 BUFFER_BYTES_HIGH: Final = 256 * 1024
 """What may wait to be written to a slow peer before its sender is paused."""
 
@@ -72,6 +74,8 @@ class Relay(asyncio.Protocol):
         self._server: asyncio.Transport | None = None
         self._ended = False
         self._eof = False
+        self._spoke_at = 0
+        """When the client last sent something."""
         self._early: list[bytes] = []
         """What the client sent before we were connected: one read, then it is paused."""
         self._told_blind = False
@@ -92,8 +96,10 @@ class Relay(asyncio.Protocol):
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
-        now = clock.now()
+        now = self._spoke_at = clock.now()
         server = self._server
+        if self._ended:
+            return
         if server is None:
             self._early.append(data)
             if len(self._early) == 1:  # not sooner: uvloop begins to read after `connection_made`, paused or not
@@ -123,9 +129,10 @@ class Relay(asyncio.Protocol):
         if server.can_write_eof():
             server.write_eof()
             return True
-        # TLS knows no half-close: what is answered within this connection's line is still delivered.
-        if self.watched.session.answered:
-            server.close()
+        # Over TLS we cannot half-close. What was asked just now is waited for; what is unanswered for longer blocks,
+        # and Redis must learn that nobody is there to take what it would give.
+        waits_s = 0.0 if self.watched.session.answered else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
+        asyncio.get_running_loop().call_later(max(0.0, waits_s), self.ended)
         return True
 
     def pause_writing(self) -> None:
@@ -144,7 +151,7 @@ class Relay(asyncio.Protocol):
     async def _connect(self) -> None:
         try:
             side = await self._hub.connector.connect(lambda: ServerSide(self))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter: a name that DNS cannot carry
             self._hub.limited.error(
                 "upstream cannot be reached: clients are closed at once",
                 now=clock.now(),
@@ -155,22 +162,27 @@ class Relay(asyncio.Protocol):
             )
             self.ended()
             return
+        except Exception as fault:  # noqa: BLE001  law 9
+            self._fault(fault, clock.now())
+            self.ended()
+            return
         assert side.transport is not None
         if self._ended:
             side.transport.close()
             return
         self._server = side.transport
-        if self._early:
-            early, self._early = self._early, []
+        early, self._early = self._early, []
+        if early:
+            self.client.resume_reading()  # first: if these bytes fill the way to Redis, they pause it again
             for data in early:
                 self.data_received(data)
-            if not self._ended:
-                self.client.resume_reading()
         if self._eof:
             self.eof_received()
 
     def from_server(self, data: bytes, now: int) -> None:
         """Bytes from Redis: the client is served before anyone is told."""
+        if self._ended:  # TLS empties its buffer when it is closed
+            return
         self.client.write(data)
         session = self.watched.session
         if self._settled:

@@ -1,6 +1,6 @@
 """The data plane as a whole: it starts its parts in order, serves, drains and ends. `run` is all the CLI knows.
 
-Order: the observer, the listeners (no port, no start: exit 3), the probe of the upstream, health. SIGTERM or SIGINT
+Order: the listeners (no port, no start: exit 3), health, the probe of the upstream, the observer. SIGTERM or SIGINT
 drains: clients that are connected go on being served, new ones too; when the last has gone we end. A second one, or
 `drain.timeout`, ends at once.
 """
@@ -40,7 +40,11 @@ def run(config: Config) -> int:
     """Serves until it is told to end; the process's exit code."""
     to_stdout = config.observer.journal == "-"
     logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
-    return uvloop.run(DataPlane(config).serve())
+    try:
+        return uvloop.run(DataPlane(config).serve())
+    except CannotStartError as error:
+        sys.stderr.write(f"emqproxy run: {error}\n")
+        return CANNOT_START
 
 
 class DataPlane:
@@ -73,22 +77,16 @@ class DataPlane:
     # ---------------------------------------------------------------- the life of it
 
     async def serve(self) -> int:
-        """From the first port to the last byte."""
+        """From the first port to the last byte; the exit code. Raises CannotStartError, with nothing left open."""
         config, loop = self.config, asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
         health = Health(self._ready, config.health.host, config.health.port) if config.health is not None else None
         try:
-            await self.listeners.open(config.listen, lambda: Relay(self))
-            if health is not None:
-                await health.start()
-            self.probe.start()
-            if config.require_upstream and not await self.probe.first_attempt():
-                raise CannotStartError(f"upstream {config.upstream} does not answer: {self.probe.error}")
-        except (OSError, CannotStartError) as error:
-            self.log.error("cannot start", error=_cannot_start(error, config))
+            await self._open(health)
+        except CannotStartError:
             await self._end(health)
-            return CANNOT_START
+            raise
         self.lag.start()
         await self.bus.start()
         self._listening = True
@@ -96,6 +94,21 @@ class DataPlane:
         await self._until_drained()
         await self._end(health)
         return INTERRUPTED if self._signals[:1] == [signal.SIGINT] else GOOD
+
+    async def _open(self, health: Health | None) -> None:
+        """What a start may fail of."""
+        config = self.config
+        await self.listeners.open(config.listen, lambda: Relay(self))
+        if health is not None:
+            try:
+                await health.start()
+            except OSError as error:
+                why = f"{error.strerror or error}; give --health another HOST:PORT, or '' for none"
+                raise CannotStartError(f"cannot listen on {config.health} for health: {why}") from None
+        self.probe.start()
+        if config.require_upstream and not await self.probe.first_attempt():
+            why = f"{self.probe.error}; start it, give --upstream another, or leave out --require-upstream"
+            raise CannotStartError(f"upstream {config.upstream} does not answer: {why}")
 
     async def _until_drained(self) -> None:
         while not self._signals:
@@ -125,7 +138,8 @@ class DataPlane:
         if health is not None:
             await health.stop()
         await self.probe.stop()
-        self.log.info("ended", records=self.bus.seq, dropped=self.bus.dropped)
+        if self._listening:
+            self.log.info("ended", records=self.bus.seq, dropped=self.bus.dropped)
 
     def _signalled(self, number: int) -> None:
         self._signals.append(number)
@@ -202,11 +216,3 @@ class DataPlane:
 
 def _release(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
-
-
-def _cannot_start(error: Exception, config: Config) -> str:
-    if isinstance(error, OSError):
-        return (
-            f"cannot listen on {config.health} for health: {error.strerror or error}; set health to another, or to ''"
-        )
-    return str(error)
