@@ -1,3 +1,36 @@
-"""emqproxy: a RESP proxy that keeps an account of every job lock that passes through it."""
+"""emqproxy: a RESP proxy that keeps an account of every job lock that passes through it. This docstring is its map.
+
+Bytes and instants go in; values come out. What knows the protocol cannot reach a socket or a clock; what can reach a
+socket or a clock knows nothing of the protocol.
+
+    4  proxy      asyncio: sockets, the clock, the timer        observer   the other process: spans, journal, alerts
+    3  scripts    the translator: exchanges become lock events
+    2  session    one connection pair: requests paired with replies
+    1  wire       bytes ↔ frames                                locks      leases, findings, deadlines: the protocol
+
+A floor imports from below, never from its own level or above (`wire` and `locks` never meet, nor do `proxy` and
+`observer`). `tests/test_floors.py` holds every import against this. Beside the floors stand
+
+    records      what crosses the pipe to the observer, and a journal line's words: values, which `scripts` may use, too
+    config       one frozen value; `addresses` its URLs, `config_sources` where it comes from
+    cli          argv → `commands` → exit codes; `healthcheck` without any of the rest; `logs` for every process
+    demo         an embedded Redis, real workers, and the story that `emqproxy demo` tells
+
+One EVALSHA, ten steps, one way:
+
+    client ─1─▶ relay ─2─▶ session ─3─▶ witness ─▶ catalogue ─4─▶ ledger
+                  │7                                               │5
+                  ▼                                                │
+                Redis                                              │
+                  │8                                               │
+    client ◀──── relay ───▶ session ───▶ witness ─9─▶ catalogue ─▶ ledger ─10─▶ bus ═▶ observer
+
+1. `proxy.relay` reads bytes and stamps them. 7. In observe mode it writes them on at once, before anyone looks.
+2. `session` finds commands and puts a slot in the line of expected replies. 3. `proxy.witness` asks the catalogue: a
+known script? 4. The recogniser reads KEYS and ARGV: `Renew(lock, token, ttl_ms)`. 5. `ledger.asked` notes it as in
+flight. (6. To refuse is not built yet.) 8. Redis answers; stamp; the client is served before anyone is told. 9. The
+exchange becomes events, which the ledger observes. 10. The verdict goes to the bus as a record. One timer is armed at
+`ledger.next_deadline()`; when it fires, `tick` makes `Lapsed`, and step 10 again. Nothing flows backwards.
+"""
 
 __version__ = "0.1.0"

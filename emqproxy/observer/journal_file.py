@@ -55,7 +55,7 @@ class JournalFile:
             with open(self._path, "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _LINE_BYTES_MAX))
                 lines = file.read(_LINE_BYTES_MAX).split(b"\n")
-        except OSError:
+        except (OSError, ValueError):
             return b""
         return lines[-2] if len(lines) > 1 else b""
 
