@@ -25,6 +25,8 @@ from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
 from emqproxy.session.session import Session
 
 TIMER_S_MAX: Final = 3600.0
+CALL_SITES_MAX: Final = 10_000
+"""Above what the catalogue and all learned texts come to."""
 
 
 class Watched(msgspec.Struct, eq=False):
@@ -38,10 +40,15 @@ class Watched(msgspec.Struct, eq=False):
     texts: dict[int, bytes] = msgspec.field(default_factory=dict)
     """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
 
+    known_as: Peer | None = None
+
     @property
     def peer(self) -> Peer:
         """Who it is, for a record."""
-        return Peer(self.conn, self.client, self.session.client_name)
+        name = self.session.client_name
+        if self.known_as is None or self.known_as.client_name != name:
+            self.known_as = Peer(self.conn, self.client, name)
+        return self.known_as
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -63,6 +70,8 @@ class Witness:
         self._lag, self._unrecognised = lag, unrecognised
         self._told: dict[tuple[Place, Lock | None], _Told] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
+        self._call_sites: dict[tuple[bytes, str], CallSite] = {}
+        """Made once for each script and way of calling it."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
 
@@ -99,7 +108,7 @@ class Witness:
             del watched.asked[request]
             if not exchange.in_exec and isinstance(exchange.reply, ErrorReply) and exchange.reply.prefix == "NOSCRIPT":
                 self.noscripts += 1
-            call = _call_site(exchange.command, operation)
+            call = self._call_site(exchange.command, operation)
             for happening in happenings:
                 fact = happening.fact
                 if happening.line is not None:
@@ -177,6 +186,17 @@ class Witness:
                 for attempt in verdict.over:
                     self._bus.tell(AttemptOver(attempt))
 
+    def _call_site(self, command: Command, operation: Operation) -> CallSite:
+        script = operation.script
+        key = (command.name, script.sha)
+        found = self._call_sites.get(key)
+        if found is None:
+            if len(self._call_sites) >= CALL_SITES_MAX:
+                self._call_sites.clear()
+            found = CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)
+            self._call_sites[key] = found
+        return found
+
     # ---------------------------------------------------------------- texts and the unknown
 
     def _unknown(self, watched: Watched, command: Command) -> None:
@@ -194,7 +214,3 @@ class Witness:
         if text is not None and not isinstance(exchange.reply, (ErrorReply, Missing)):
             self._catalogue.script_loaded(text)
 
-
-def _call_site(command: Command, operation: Operation) -> CallSite:
-    script = operation.script
-    return CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)

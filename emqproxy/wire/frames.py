@@ -28,12 +28,13 @@ class ServerWireError(WireError):
     """The server sent it: not RESP, or a part of RESP that no server has been seen to send."""
 
 
-_SMALL: Final = {b"%d" % n: n for n in range(-1, 4096)}
+SMALL: Final = {b"%d" % n: n for n in range(-1, 4096)}
+"""Nearly every length is one of these: looking it up spares a call on the data path."""
 
 
 def strict_int(digits: bytes) -> int | None:
     """A number as Redis reads lengths: no sign but `-`, no leading zero, no blank. None where it is not one."""
-    small = _SMALL.get(digits)
+    small = SMALL.get(digits)
     if small is not None:
         return small
     body = digits[1:] if digits[:1] == b"-" else digits

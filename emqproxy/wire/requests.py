@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final, NamedTuple, TypeAlias
 
-from emqproxy.wire.frames import COUNT_MAX, CR, LINE_BYTES_MAX, ClientWireError, strict_int
+from emqproxy.wire.frames import COUNT_MAX, CR, LINE_BYTES_MAX, SMALL, ClientWireError, strict_int
 
 NAME_BYTES_MAX: Final = 64
 """A longer first word is no command's name."""
@@ -117,7 +117,9 @@ class RequestReader:
                 if end - pos >= 24:
                     raise ClientWireError("an invalid bulk length")
                 return self._keep(data, pos)
-            size = strict_int(data[pos + 1 : line_end])
+            size = SMALL.get(data[pos + 1 : line_end])
+            if size is None:
+                size = strict_int(data[pos + 1 : line_end])
             if data[pos] != 0x24 or size is None or size < 0:
                 raise ClientWireError("a word that is no bulk string")
             pos = line_end + 2
