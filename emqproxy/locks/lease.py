@@ -126,15 +126,19 @@ TRANSITIONS: Final[dict[Key, Cell]] = (
     # The job moved, the lock stays.
     | _rows("Bypassed", _STATES, _ANY, F.UNWITNESSED, M.KEEP)
     | _rows("Bypassed", (S.HELD,), _ANY, F.ORPHAN, M.KEEP)
+    # Made here, by time; told to us, it changes nothing.
+    | _rows("Lapsed", _STATES, _ANY, F.SOUND, M.KEEP)
 )
 """(event, state, speaker) → (finding, what becomes of the lease); every cell is filled."""
 
-JUDGED_AT_CLOSED: Final = frozenset({"Absent", "HeldByOther", "NotMine"})
-"""A refusal is judged at the end of its Window, a success at the beginning: the end kinder to the accused."""
+
+def bounds(window: Window, ttl_ms: int) -> tuple[Instant, Instant]:
+    """Certainly alive before the first, certainly gone from the second on, if it was set in this Window."""
+    return window.opened + ttl_ms * MS, window.closed + ttl_ms * (MS + MS // 1000) + MS
 
 
 class Lease(msgspec.Struct, eq=False):
-    """The account of one lock. `incarnation` counts its grants, also those to the same token."""
+    """The account of one lock. Every grant begins a new attempt, also one to the same token; `number` is which."""
 
     lock: Lock
     queue: Queue
@@ -142,7 +146,6 @@ class Lease(msgspec.Struct, eq=False):
     """None: free, elsewhere or unseen."""
     rest: LeaseState = LeaseState.UNSEEN
     """The state while there is no holder."""
-    incarnation: int = 0
     alive_until: Instant = 0
     """Certainly alive before."""
     gone_after: Instant = 0
@@ -161,8 +164,10 @@ class Lease(msgspec.Struct, eq=False):
     """The attempt has not been told to be over."""
     deserted: bool = False
     """The connection that spoke for it last is closed."""
-    waiting: bool = False
-    """Its lapse is due and waits for a request in flight that could explain it."""
+    perhaps_released: bool = False
+    """Since the last proof of holding a release of the holder's own may have ended it."""
+    touched: Instant = 0
+    """When it was spoken of last."""
     taken: dict[bytes, int] = msgspec.field(default_factory=dict)
     """How often each token took this job; at most PAST_MAX tokens, the oldest forgotten first."""
     past: dict[bytes, Attempt] = msgspec.field(default_factory=dict)
@@ -187,25 +192,44 @@ class Lease(msgspec.Struct, eq=False):
             return Speaker.STRANGER
         return Speaker.LEAVER if earlier.end is End.RELEASED else Speaker.LOSER
 
+    def attempt_of(self, token: bytes) -> Attempt | None:
+        """The last attempt of a token, as it stands. None: it was never seen to hold the lock."""
+        return self.attempt() if self.holder is not None and token == self.holder else self.past.get(token)
+
+    def forget_at(self, retention_ns_min: int) -> Instant:
+        """When the account has served its time: twice the longer of a lock's and the least retention."""
+        since = self.touched if self.holder is None else max(self.touched, self.gone_after)
+        return since + 2 * max(self.ttl_ms * MS, retention_ns_min)
+
     def begin(self, token: bytes, window: Window, ttl_ms: int, conn: int, *, partial: bool) -> None:
         """A new incarnation: a grant, or the first proof of a holding whose grant was not seen."""
-        self.incarnation += 1
         self.holder, self.started, self.partial, self.conn = token, window, partial, conn
         self.number = self.taken.get(token, 0)
         self.taken.pop(token, None)
         self.taken[token] = self.number + 1
         _bound(self.taken)
         self.renewals = self.late = self.refused = 0
-        self.open, self.deserted = True, False
+        self.open = True
         self.prove(window, ttl_ms, conn)
 
     def prove(self, window: Window, ttl_ms: int, conn: int) -> None:
         """The holder held it in this Window, and its time to live began anew."""
+        overlaps = window.opened < self.proved.closed and conn != self.conn
+        alive_until, gone_after = bounds(window, ttl_ms)
+        # Which of the two ran last, and so set the time to live in force, is not known.
+        self.alive_until = min(alive_until, self.alive_until) if overlaps else alive_until
+        self.gone_after = max(gone_after, self.gone_after) if overlaps else gone_after
         self.proved, self.ttl_ms = window, ttl_ms
-        self.alive_until = window.opened + ttl_ms * MS
-        self.gone_after = window.closed + ttl_ms * (MS + MS // 1000) + MS
-        self.lapsed = self.waiting = False
+        self.lapsed = self.perhaps_released = False
         self.conn, self.deserted = conn, False
+
+    def perhaps(self, window: Window, ttl_ms: int | None) -> None:
+        """An answer to the holder that never came: it may have been extended by a time to live, or (None) released."""
+        if ttl_ms is None:
+            self.alive_until = min(self.alive_until, window.opened)
+            self.perhaps_released = True
+        elif window.opened < self.gone_after:  # what is gone is not extended
+            self.gone_after = max(self.gone_after, bounds(window, ttl_ms)[1])
 
     def finish(self, end: End, window: Window) -> Attempt | None:
         """The holder holds no more; its attempt, if that was not told to be over before."""
@@ -215,7 +239,7 @@ class Lease(msgspec.Struct, eq=False):
         self.past.pop(self.holder, None)
         self.past[self.holder] = attempt
         _bound(self.past)
-        self.holder, was_open, self.open, self.waiting = None, self.open, False, False
+        self.holder, was_open, self.open = None, self.open, False
         return attempt if was_open else None
 
     def attempt(self, end: End | None = None, ended: Window | None = None) -> Attempt:

@@ -14,9 +14,9 @@ but the speaker that spoke after it had certainly lost the lock.
 
 from __future__ import annotations
 
-import heapq
 from typing import Final, assert_never
 
+from emqproxy.locks.deadlines import Deadlines
 from emqproxy.locks.events import (
     AnyFact,
     AnyIntent,
@@ -41,32 +41,29 @@ from emqproxy.locks.events import (
     Wiped,
 )
 from emqproxy.locks.flights import Flights
-from emqproxy.locks.grading import Grading, end_by, modest, state_for
-from emqproxy.locks.lease import MS, TRANSITIONS, Lease, LeaseState, Move, Speaker
+from emqproxy.locks.grading import REFUSALS, Grading, end_by, find
+from emqproxy.locks.lease import MS, Lease, LeaseState, Move, Speaker
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
 
 RETENTION_NS_MIN: Final = 60_000 * MS
 TICK_MAX: Final = 1_000
-"""Heap entries one tick takes: the rest is due at once, and the loop gets its turn between."""
+"""Locks one tick looks at: the rest is due at once, and the loop gets its turn between."""
 LOCKS: Final = 50_000
 """The default of `limits.locks`."""
 
 
 class LockLedger:
-    """All leases, by lock, and a heap of the instants at which something must be said of one."""
+    """All leases, by lock, what is in flight, and when something must be said of which."""
 
     def __init__(self, *, late: float = 0.60, critical: float = 0.80, locks_max: int = LOCKS) -> None:
         self.evicted = 0
         """Leases forgotten for want of room."""
         self._grading = Grading(late, critical)
-        self._locks_max = locks_max
+        self._locks_max = max(1, locks_max)
         self._leases: dict[Lock, Lease] = {}
         self._flights = Flights()
-        self._heap: list[tuple[Instant, int, Lock, int]] = []
-        """(instant, tie-breaker, lock, incarnation). A renewal leaves its old entry behind: it is looked at when its
-        time comes and pushed again; removing it would cost a search."""
-        self._pushed = 0
-        self._told: Instant = 0
+        self._deadlines = Deadlines()
+        """Of every lease, but one whose lapse is due and waits for a request in flight: its landing settles it."""
         self._of_conn: dict[int, set[Lock]] = {}
         """Which locks each connection spoke for last, while their attempts are open."""
 
@@ -81,7 +78,7 @@ class LockLedger:
 
     def next_deadline(self) -> Instant | None:
         """When `tick` has something to say next, at the earliest."""
-        return self._heap[0][0] if self._heap else None
+        return self._deadlines.first()
 
     # ---------------------------------------------------------------- facts in
 
@@ -91,16 +88,18 @@ class LockLedger:
 
     def abandoned(self, intent: AnyIntent, now: Instant) -> list[Verdict]:
         """The answer will never come, and there is nothing to be said of what it may have done."""
+        verdicts = self.tick(now)
         self._flights.arrive(intent.place)
-        return self.tick(now)
+        lease = self._leases.get(intent.lock) if isinstance(intent, LockIntent) else None
+        return verdicts if lease is None else verdicts + self._settle(lease, now)
 
     def observe(self, fact: AnyFact) -> list[Verdict]:
-        """What the fact means, and what time has brought before it."""
-        verdicts = self.tick(fact.window.opened)
-        sent = self._flights.arrive(fact.place)
+        """What the fact means, and what time has brought before it: its own request is in flight until then."""
+        verdicts = self.tick(fact.window.closed)
+        flight = self._flights.arrive(fact.place)
         match fact:
             case LockFact():
-                verdicts.append(self._account(fact, fact.window.opened if sent is None else sent))
+                verdicts += self._account(fact, fact.window.opened if flight is None else flight.opened)
             case Wiped():
                 verdicts.append(self._wipe(fact))
             case Sighted():
@@ -122,51 +121,50 @@ class LockLedger:
         lease = self._leases.get(intent.lock)
         if lease is None:
             return Verdict(fact, Finding.UNWITNESSED, at=now)
-        finding, _ = TRANSITIONS["Released", lease.state(now), lease.speaker(intent.token)]
-        return Verdict(fact, modest(finding), at=now)
+        speaker = lease.speaker(intent.token)
+        finding, _ = find(lease, lease.attempt_of(intent.token), fact, speaker, now, leaving=False)
+        return Verdict(fact, finding, at=now)
 
     # ---------------------------------------------------------------- time
 
     def tick(self, now: Instant) -> list[Verdict]:
         """Lapses whose bound has passed, once each; then call again at `next_deadline()`."""
-        self._told = max(self._told, now)
         verdicts: list[Verdict] = []
         for _ in range(TICK_MAX):
-            if not self._heap or self._heap[0][0] > now:
+            lock = self._deadlines.take(now)
+            if lock is None:
                 break
-            _, _, lock, incarnation = heapq.heappop(self._heap)
-            lease = self._leases.get(lock)
-            if lease is not None and lease.incarnation == incarnation:
-                self._due(lease, now, verdicts)
+            verdicts += self._settle(self._leases[lock], now)
         return verdicts
 
-    def _due(self, lease: Lease, now: Instant, verdicts: list[Verdict]) -> None:
-        """A lease's time has come: its lapse, its being forgotten, or nothing yet."""
+    def _settle(self, lease: Lease, now: Instant) -> list[Verdict]:
+        """A lease's lapse or its being forgotten, if the time has come; else when to look again."""
         if lease.holder is not None and not lease.lapsed:
             if lease.gone_after > now:
-                self._push(lease, lease.gone_after)
-            elif self._flights.opened_before(lease.lock, lease.gone_after):
-                lease.waiting = True
-            else:
-                verdicts.append(self._lapse(lease, now))
-        elif self._forget_at(lease) > now:
-            self._push(lease, self._forget_at(lease))
-        else:
-            over = self._end(lease, End.LAPSED, Window(lease.alive_until, now))
-            del self._leases[lease.lock]
-            if over is not None:
-                nothing = Nothing(Place(lease.conn, 0), Window(now, now), lease.queue)
-                verdicts.append(Verdict(nothing, None, over=(over,), at=now))
+                self._deadlines.no_later(lease.lock, lease.gone_after)
+                return []
+            if self._flights.opened_before(lease.lock, lease.gone_after):
+                return []  # it may be renewed or released yet
+            return [self._lapse(lease, now)]
+        if lease.forget_at(RETENTION_NS_MIN) > now:
+            self._deadlines.no_later(lease.lock, lease.forget_at(RETENTION_NS_MIN))
+            return []
+        self._drop(lease)
+        over = lease.finish(End.LAPSED, Window(lease.alive_until, lease.gone_after))
+        if over is None:
+            return []
+        nothing = Nothing(Place(lease.conn, 0), Window(now, now), lease.queue)
+        return [Verdict(nothing, None, over=(over,), at=now)]
 
     def _lapse(self, lease: Lease, now: Instant) -> Verdict:
         assert lease.holder is not None
-        lease.lapsed, lease.waiting = True, False
+        lease.lapsed = True
         window = Window(lease.alive_until, lease.gone_after)
         fact = Lapsed(Place(lease.conn, 0), window, lease.lock, lease.queue, lease.holder)
-        age_ms = (now - lease.proved.closed) / MS
+        age_ms = (lease.gone_after - lease.proved.closed) / MS
         attempt = lease.attempt()
-        over = self._end(lease, End.LAPSED, Window(lease.alive_until, now), keep=True) if lease.deserted else None
-        self._push(lease, self._forget_at(lease))
+        over = self._end(lease, End.LAPSED, window, keep=True) if lease.deserted else None
+        self._deadlines.no_later(lease.lock, lease.forget_at(RETENTION_NS_MIN))
         return Verdict(
             fact,
             Finding.SOUND,
@@ -180,41 +178,46 @@ class LockLedger:
 
     # ---------------------------------------------------------------- one lock
 
-    def _account(self, fact: AnyLockFact, sent: Instant) -> Verdict:
-        """The one door for all facts about one lock: finding first, then what becomes of the lease."""
+    def _account(self, fact: AnyLockFact, sent: Instant) -> list[Verdict]:
+        """The one door for all facts about one lock: finding first, then what becomes of the lease.
+
+        A refusal proves that the requests in flight did not save the lock: a lapse that waited for it comes before it.
+        """
         lease = self._leases.get(fact.lock) or self._open_lease(fact.lock, fact.queue)
+        now = fact.window.closed
+        lease.touched = max(lease.touched, now)
+        refused = isinstance(fact, REFUSALS)
+        verdicts = self._settle(lease, now) if refused else []
         speaker = lease.speaker(fact.token)
-        finding, move = TRANSITIONS[type(fact).__name__, state_for(lease, fact, speaker, sent), speaker]
-        before = lease.attempt() if speaker is Speaker.HOLDER else lease.past.get(fact.token)
+        leaving = refused and self._flights.releasing(fact.lock, fact.token, fact.place.conn, lease.gone_after)
+        before = lease.attempt_of(fact.token)
+        finding, move = find(lease, before, fact, speaker, sent, leaving=leaving)
         age_ms, remaining_ms, grade = self._grading.figures(before, fact, sent)
         over = self._move(lease, fact, move, speaker, grade)
-        if lease.waiting and not self._flights.opened_before(lease.lock, lease.gone_after):
-            self._push(lease, lease.gone_after)
         holds = lease.holder is not None and lease.holder == fact.token
-        return Verdict(
+        verdict = Verdict(
             fact,
-            modest(finding),
+            finding,
             grade=grade,
             age_ms=age_ms,
             remaining_ms=remaining_ms,
             ttl_ms=lease.ttl_ms if holds else None,
-            attempt=lease.attempt() if holds else lease.past.get(fact.token),
+            attempt=lease.attempt_of(fact.token),
             over=() if over is None else (over,),
-            at=fact.window.closed,
+            at=now,
         )
+        return [*verdicts, verdict, *self._settle(lease, now)]
 
     def _move(self, lease: Lease, fact: LockFact, move: Move, speaker: Speaker, grade: Grade | None) -> Attempt | None:
         """What becomes of the lease; the attempt that ended by it."""
         window = fact.window
-        if isinstance(fact, (Granted, Renewed)):
+        if isinstance(fact, (Granted, Renewed)) and move is Move.HOLD:
             return self._hold(lease, fact, speaker, grade)
         if speaker is Speaker.HOLDER:
-            if isinstance(fact, NotMine) and fact.renewal:
+            if isinstance(fact, NotMine) and fact.renewal and move is not Move.KEEP:
                 lease.refused += 1
-            elif isinstance(fact, Perhaps) and fact.ttl_ms is None:  # it may have been released
-                lease.alive_until = min(lease.alive_until, window.opened)
-            elif isinstance(fact, Perhaps) and fact.ttl_ms is not None:
-                lease.gone_after = max(lease.gone_after, window.closed + fact.ttl_ms * (MS + MS // 1000) + MS)
+            elif isinstance(fact, Perhaps):
+                lease.perhaps(window, fact.ttl_ms)
         if move is Move.KEEP:
             return None
         over = self._end(lease, end_by(fact, lease, speaker), window)
@@ -227,29 +230,24 @@ class LockLedger:
             if lease.conn != conn or lease.deserted:
                 self._of_conn.get(lease.conn, set()).discard(lease.lock)
                 self._of_conn.setdefault(conn, set()).add(lease.lock)
-            due = lease.gone_after
             lease.prove(fact.window, fact.ttl_ms, conn)
             lease.renewals += 1
             lease.late += grade in {Grade.LATE, Grade.CRITICAL}
-            if lease.gone_after < due:  # renewed for a shorter time than was left
-                self._push(lease, lease.gone_after)
             return None
         over = self._end(lease, End.SUPERSEDED, fact.window)
         lease.begin(fact.token, fact.window, fact.ttl_ms, conn, partial=isinstance(fact, Renewed))
         lease.renewals += isinstance(fact, Renewed)
         self._of_conn.setdefault(conn, set()).add(lease.lock)
-        self._push(lease, lease.gone_after)
         return over
 
     # ---------------------------------------------------------------- many locks
 
     def _wipe(self, fact: Wiped) -> Verdict:
+        among = self._leases.values() if fact.lock is None else filter(None, [self._leases.get(fact.lock)])
         hit = [
             lease
-            for lock, lease in self._leases.items()
-            if (fact.lock is None or lock == fact.lock)
-            and (fact.db is None or lock.db == fact.db)
-            and lock.key.startswith(fact.prefix)
+            for lease in among
+            if (fact.db is None or lease.lock.db == fact.db) and lease.lock.key.startswith(fact.prefix)
         ]
         over = [self._end(lease, End.WIPED, fact.window) for lease in hit]
         for lease in hit:
@@ -273,18 +271,16 @@ class LockLedger:
 
     def _open_lease(self, lock: Lock, queue: Queue) -> Lease:
         if len(self._leases) >= self._locks_max:
-            self._evict()
+            oldest = [lease for lease, _ in zip(self._leases.values(), range(16), strict=False)]
+            self._drop(next((lease for lease in oldest if lease.holder is None), oldest[0]))
+            self.evicted += 1
         lease = self._leases[lock] = Lease(lock, queue)
-        self._push(lease, self._told + RETENTION_NS_MIN)
         return lease
 
-    def _evict(self) -> None:
-        """Makes room: one of the oldest that has ended, else the oldest."""
-        oldest = [lock for lock, _ in zip(self._leases, range(16), strict=False)]
-        lock = next((k for k in oldest if self._leases[k].holder is None), oldest[0])
-        lease = self._leases.pop(lock)
-        self._of_conn.get(lease.conn, set()).discard(lock)
-        self.evicted += 1
+    def _drop(self, lease: Lease) -> None:
+        del self._leases[lease.lock]
+        self._deadlines.drop(lease.lock)
+        self._of_conn.get(lease.conn, set()).discard(lease.lock)
 
     def _end(self, lease: Lease, end: End, window: Window, *, keep: bool = False) -> Attempt | None:
         """Ends the holder's attempt, once; `keep`: the lease goes on to stand as lapsed."""
@@ -295,15 +291,3 @@ class LockLedger:
             return lease.finish(end, window)
         was_open, lease.open = lease.open, False
         return lease.attempt(end, window) if was_open else None
-
-    def _forget_at(self, lease: Lease) -> Instant:
-        since = max(lease.gone_after, lease.proved.closed) if lease.holder is not None else self._last(lease)
-        return since + 2 * max(lease.ttl_ms * MS, RETENTION_NS_MIN)
-
-    def _last(self, lease: Lease) -> Instant:
-        ended = [a.ended.closed for a in lease.past.values() if a.ended is not None]
-        return max(ended, default=lease.proved.closed)
-
-    def _push(self, lease: Lease, at: Instant) -> None:
-        self._pushed += 1
-        heapq.heappush(self._heap, (at, self._pushed, lease.lock, lease.incarnation))

@@ -1,0 +1,172 @@
+"""Histories as rows: a time in ms, who, what. The ledger is driven as the data plane drives it, with integers only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from emqproxy.locks.events import (
+    Absent,
+    AnyFact,
+    AnyIntent,
+    Bypassed,
+    Granted,
+    HeldByOther,
+    Lapsed,
+    Lock,
+    LockFact,
+    NoProof,
+    NotMine,
+    Perhaps,
+    Place,
+    Queue,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+    Sighted,
+    Take,
+    Window,
+    Wiped,
+)
+from emqproxy.locks.ledger import LockLedger
+from emqproxy.locks.verdicts import Attempt, Verdict
+
+MS = 1_000_000
+QUEUE = Queue(0, b"emq:orders:")
+JOB = Lock(0, b"emq:orders:42:lock")
+TTL = 10_000
+"""ms; its slack is 11 ms: certainly gone 10,011 ms after its proof was read."""
+GONE = TTL + TTL // 1000 + 1
+
+
+def job(number: int) -> Lock:
+    return Lock(0, b"%s%d:lock" % (QUEUE.prefix, number))
+
+
+def span(opened_ms: int, closed_ms: int | None = None) -> Window:
+    return Window(opened_ms * MS, (opened_ms if closed_ms is None else closed_ms) * MS)
+
+
+def fact_of(kind: str, place: Place, window: Window, token: bytes, lock: Lock = JOB, ttl_ms: int = TTL) -> AnyFact:
+    """A fact by the word a row has for it."""
+    about = (place, window, lock, QUEUE, token)
+    match kind:
+        case "grant":
+            return Granted(*about, ttl_ms)
+        case "renewed":
+            return Renewed(*about, ttl_ms)
+        case "refused":
+            return NotMine(*about, renewal=True, ttl_ms=ttl_ms)
+        case "released":
+            return Released(*about)
+        case "not_mine":
+            return NotMine(*about)
+        case "-2":
+            return Absent(*about)
+        case "swept":
+            return Absent(place, window, lock, QUEUE, b"", swept=True)
+        case "-6":
+            return HeldByOther(*about)
+        case "-1":
+            return NoProof(*about)
+        case "renewed?":
+            return Perhaps(*about, ttl_ms)
+        case "released?":
+            return Perhaps(*about, None)
+        case "bypassed":
+            return Bypassed(*about)
+    raise AssertionError(kind)
+
+
+KINDS = (
+    *("grant", "renewed", "refused", "released", "not_mine", "-2", "swept", "-6", "-1"),
+    *("renewed?", "released?", "bypassed"),
+)
+
+
+def intent_of(kind: str, place: Place, token: bytes, lock: Lock = JOB, ttl_ms: int = TTL) -> AnyIntent | None:
+    """What was asked, where a row's word is the answer. None for an id of a sweep, which nobody asked for by name."""
+    if kind == "grant":
+        return Take(place, QUEUE, token, ttl_ms)
+    if kind in {"renewed", "refused", "renewed?"}:
+        return Renew(place, QUEUE, lock, token, ttl_ms)
+    return None if kind == "swept" else Release(place, QUEUE, lock, token)
+
+
+class History:
+    """A ledger, and everything it said."""
+
+    def __init__(self, **options: Any) -> None:
+        self.ledger = LockLedger(**options)
+        self.said: list[Verdict] = []
+        self._requests = itertools.count(1)
+        self._out: dict[str, tuple[AnyIntent, bytes, int]] = {}
+
+    def place(self, conn: int) -> Place:
+        return Place(conn, next(self._requests))
+
+    def keep(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
+        found = list(verdicts)
+        self.said += found
+        return found
+
+    def ask(self, name: str, opened_ms: int, kind: str, token: bytes = b"A", conn: int = 1, **more: Any) -> None:
+        """A request goes out under a name."""
+        intent = intent_of(kind, self.place(conn), token, **more)
+        assert intent is not None
+        self._out[name] = (intent, token, opened_ms)
+        self.ledger.asked(intent, opened_ms * MS)
+
+    def answer(self, name: str, closed_ms: int, kind: str, **more: Any) -> list[Verdict]:
+        """Its answer comes, and says what it says."""
+        intent, token, opened_ms = self._out.pop(name)
+        return self.keep(self.ledger.observe(fact_of(kind, intent.place, span(opened_ms, closed_ms), token, **more)))
+
+    def abandon(self, name: str, now_ms: int) -> list[Verdict]:
+        return self.keep(self.ledger.abandoned(self._out.pop(name)[0], now_ms * MS))
+
+    def do(self, at: int, kind: str, token: bytes = b"A", conn: int = 1, took: int = 0, **more: Any) -> list[Verdict]:
+        """A request and its answer, `took` ms later."""
+        place = self.place(conn)
+        intent = intent_of(kind, place, token, **more)
+        if intent is not None:
+            self.ledger.asked(intent, at * MS)
+        return self.keep(self.ledger.observe(fact_of(kind, place, span(at, at + took), token, **more)))
+
+    def one(self, at: int, kind: str, token: bytes = b"A", **more: Any) -> Verdict:
+        """The verdict on the fact itself, whatever time brought before and after it."""
+        (verdict,) = [v for v in self.do(at, kind, token, **more) if not isinstance(v.fact, Lapsed) and v.finding]
+        return verdict
+
+    def tick(self, now_ms: int) -> list[Verdict]:
+        return self.keep(self.ledger.tick(now_ms * MS))
+
+    def close(self, conn: int, now_ms: int) -> list[Verdict]:
+        return self.keep(self.ledger.observe(Sighted(Place(conn, 0), span(now_ms))))
+
+    def wipe(self, now_ms: int, **scope: Any) -> Verdict:
+        (verdict,) = self.keep(self.ledger.observe(Wiped(Place(9, 0), span(now_ms), **scope)))
+        return verdict
+
+    def over(self) -> list[Attempt]:
+        return [attempt for verdict in self.said for attempt in verdict.over]
+
+    def ends(self) -> list[str]:
+        """Who ended how, in order."""
+        return [f"{a.token.decode()}{a.number} {a.end.value}" for a in self.over() if a.end]
+
+    def lapses(self) -> list[Verdict]:
+        return [verdict for verdict in self.said if isinstance(verdict.fact, Lapsed)]
+
+    def words(self) -> list[str]:
+        return list(_words(self.said))
+
+
+def _words(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """`A Renewed sound late`, one a verdict on a lock."""
+    for v in verdicts:
+        if isinstance(v.fact, LockFact) and v.finding is not None:
+            grade = f" {v.grade.value}" if v.grade else ""
+            yield f"{v.fact.token.decode() or '-'} {type(v.fact).__name__} {v.finding.word}{grade}"
