@@ -1,80 +1,89 @@
 """The account of all locks. Four kinds of method:
 
     getters      open_attempts(), next_deadline(), len()
-    facts in     asked(intent, opened) · observe(fact) → verdicts · abandoned(intent, now)
+    facts in     asked(intent, opened) · observe(fact) → verdicts · abandoned(intent, now) → verdicts
     a question   judge(intent, now) → verdict, reads only
     time         tick(now) → verdicts, at or after next_deadline()
 
 For each request: `asked` its intents before its answer can come, then `observe` its facts in the order of its answer;
 every intent is answered by one fact of the same Place, or abandoned. `now` never runs backwards.
 
-This ledger is modest: what it cannot prove against every order inside the Windows it calls doubtful. It names no one
-but the speaker that spoke after it had certainly lost the lock.
+The law: it accuses only when no order inside the Windows explains what was seen. A finding that suspects nobody is
+given at once. One that suspects somebody, and a lapse, waits for the requests that were out, had been sent before,
+and could explain it; and for no later one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
+from emqproxy.locks.account import Account
 from emqproxy.locks.deadlines import Deadlines
 from emqproxy.locks.events import (
     AnyFact,
     AnyIntent,
     AnyLockFact,
     Blinded,
-    Granted,
     Instant,
     Lapsed,
     Lock,
     LockFact,
     LockIntent,
     Nothing,
-    NotMine,
-    Perhaps,
     PerhapsGranted,
     Place,
     Queue,
     Released,
-    Renewed,
     Sighted,
     Window,
     Wiped,
 )
 from emqproxy.locks.flights import Flights
-from emqproxy.locks.grading import REFUSALS, Grading, end_by, find
-from emqproxy.locks.lease import MS, Lease, LeaseState, Move, Speaker
-from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
+from emqproxy.locks.grading import Grading
+from emqproxy.locks.orders import Heard, weigh
+from emqproxy.locks.verdicts import Attempt, End, Finding, Suspect, Verdict
+from emqproxy.locks.worlds import MS, LeaseState, World
 
 RETENTION_NS_MIN: Final = 60_000 * MS
 TICK_MAX: Final = 1_000
-"""Locks one tick looks at: the rest is due at once, and the loop gets its turn between."""
+"""Accounts one tick looks at: the rest is due at once, and the loop gets its turn between."""
 LOCKS: Final = 50_000
 """The default of `limits.locks`."""
+EVICT_LOOK: Final = 16
+"""How many of the oldest accounts are looked at for one that has ended."""
 
 
 class LockLedger:
-    """All leases, by lock, what is in flight, and when something must be said of which."""
+    """All accounts, by lock, and the instants at which something must be said of one."""
 
-    def __init__(self, *, late: float = 0.60, critical: float = 0.80, locks_max: int = LOCKS) -> None:
+    def __init__(
+        self, *, late: float = 0.60, critical: float = 0.80, locks_max: int = LOCKS, sole_path: bool = False
+    ) -> None:
         self.evicted = 0
-        """Leases forgotten for want of room."""
+        """Accounts forgotten for want of room."""
         self._grading = Grading(late, critical)
-        self._locks_max = max(1, locks_max)
-        self._leases: dict[Lock, Lease] = {}
+        self._locks_max, self._sole_path = locks_max, sole_path
+        self._accounts: dict[Lock, Account] = {}
         self._flights = Flights()
         self._deadlines = Deadlines()
-        """Of every lease, but one whose lapse is due and waits for a request in flight: its landing settles it."""
+        self._waiting: dict[Place, set[Lock]] = {}
+        """Which accounts wait for an answer."""
+        self._blind: set[int] = set()
+        """Connections that are OPAQUE."""
         self._of_conn: dict[int, set[Lock]] = {}
         """Which locks each connection spoke for last, while their attempts are open."""
 
     # ---------------------------------------------------------------- getters
 
     def __len__(self) -> int:
-        return len(self._leases)
+        return len(self._accounts)
 
     def open_attempts(self) -> tuple[Attempt, ...]:
         """Attempts that have not ended, as they stand."""
-        return tuple(lease.attempt() for lease in self._leases.values() if lease.open)
+        return tuple(t.attempt for account in self._accounts.values() for t in account.open.values() if not t.over)
 
     def next_deadline(self) -> Instant | None:
         """When `tick` has something to say next, at the earliest."""
@@ -90,12 +99,11 @@ class LockLedger:
         """The answer will never come, and there is nothing to be said of what it may have done."""
         verdicts = self.tick(now)
         self._flights.arrive(intent.place)
-        lease = self._leases.get(intent.lock) if isinstance(intent, LockIntent) else None
-        return verdicts if lease is None else verdicts + self._settle(lease, now)
+        return verdicts + self._resolve(intent.place, now)
 
     def observe(self, fact: AnyFact) -> list[Verdict]:
-        """What the fact means, and what time has brought before it: its own request is in flight until then."""
-        verdicts = self.tick(fact.window.closed)
+        """What can be said now: of this fact, of those it explains, and of what time has brought before it."""
+        verdicts = self.tick(fact.window.opened)
         flight = self._flights.arrive(fact.place)
         match fact:
             case LockFact():
@@ -103,12 +111,16 @@ class LockLedger:
             case Wiped():
                 verdicts.append(self._wipe(fact))
             case Sighted():
-                verdicts.append(self._desert(fact))
-            case Nothing() | PerhapsGranted() | Blinded():
+                verdicts.append(self._sighted(fact))
+            case Blinded():
+                verdicts.append(self._blinded(fact))
+            case PerhapsGranted():
+                verdicts.append(self._perhaps_granted(fact))
+            case Nothing():
                 verdicts.append(Verdict(fact, None, at=fact.window.closed))
             case _:
                 assert_never(fact)
-        return verdicts
+        return verdicts + self._resolve(fact.place, fact.window.closed)
 
     # ---------------------------------------------------------------- the question
 
@@ -118,12 +130,10 @@ class LockLedger:
         if not isinstance(intent, LockIntent):
             return Verdict(Nothing(intent.place, window, intent.queue), None, at=now)
         fact = Released(intent.place, window, intent.lock, intent.queue, intent.token)
-        lease = self._leases.get(intent.lock)
-        if lease is None:
-            return Verdict(fact, Finding.UNWITNESSED, at=now)
-        speaker = lease.speaker(intent.token)
-        finding, _ = find(lease, lease.attempt_of(intent.token), fact, speaker, now, leaving=False)
-        return Verdict(fact, finding, at=now)
+        account = self._accounts.get(intent.lock)
+        worlds = (World(),) if account is None else account.ends
+        (finding,) = weigh(worlds, [Heard(fact, now)]).findings
+        return Verdict(fact, finding, scope=self._scope(finding), at=now)
 
     # ---------------------------------------------------------------- time
 
@@ -134,160 +144,199 @@ class LockLedger:
             lock = self._deadlines.take(now)
             if lock is None:
                 break
-            verdicts += self._settle(self._leases[lock], now)
+            account = self._accounts.get(lock)
+            if account is not None:
+                self._due(account, now, verdicts)
         return verdicts
 
-    def _settle(self, lease: Lease, now: Instant) -> list[Verdict]:
-        """A lease's lapse or its being forgotten, if the time has come; else when to look again."""
-        if lease.holder is not None and not lease.lapsed:
-            if lease.gone_after > now:
-                self._deadlines.no_later(lease.lock, lease.gone_after)
-                return []
-            if self._flights.opened_before(lease.lock, lease.gone_after):
-                return []  # it may be renewed or released yet
-            return [self._lapse(lease, now)]
-        if lease.forget_at(RETENTION_NS_MIN) > now:
-            self._deadlines.no_later(lease.lock, lease.forget_at(RETENTION_NS_MIN))
-            return []
-        self._drop(lease)
-        over = lease.finish(End.LAPSED, Window(lease.alive_until, lease.gone_after))
-        if over is None:
-            return []
-        nothing = Nothing(Place(lease.conn, 0), Window(now, now), lease.queue)
-        return [Verdict(nothing, None, over=(over,), at=now)]
+    def _due(self, account: Account, now: Instant, verdicts: list[Verdict]) -> None:
+        """An account's time has come: its lapse, its being forgotten, or nothing yet."""
+        token = _sure_holder(account.ends)
+        telling = account.open.get(token) if token is not None else None
+        if telling is not None and not telling.attempt.lapsed and not account.lapse_waits:
+            gone = max(world.gone_after for world in account.ends)
+            if gone <= now:
+                account.lapse_waits = self._wait(account, gone)
+                if not account.lapse_waits:
+                    verdicts.append(self._lapse(account, now))
+        elif _forget_at(account) <= now and account.pending:  # an answer is still out, after all that time
+            self._deadlines.no_later(account.lock, now + RETENTION_NS_MIN)
+            return
+        elif _forget_at(account) <= now:
+            window = Window(account.heard_at, now)
+            over = account.wipe((World(),), End.LAPSED, window)
+            self._drop(account)
+            verdicts += [Verdict(_nothing(account, now), None, over=(a,), at=now) for a in over]
+            return
+        self._arm(account)
 
-    def _lapse(self, lease: Lease, now: Instant) -> Verdict:
-        assert lease.holder is not None
-        lease.lapsed = True
-        window = Window(lease.alive_until, lease.gone_after)
-        fact = Lapsed(Place(lease.conn, 0), window, lease.lock, lease.queue, lease.holder)
-        age_ms = (lease.gone_after - lease.proved.closed) / MS
-        attempt = lease.attempt()
-        over = self._end(lease, End.LAPSED, window, keep=True) if lease.deserted else None
-        self._deadlines.no_later(lease.lock, lease.forget_at(RETENTION_NS_MIN))
+    def _lapse(self, account: Account, now: Instant) -> Verdict:
+        world = max(account.ends, key=lambda w: w.gone_after)
+        assert world.holder is not None
+        attempt = account.lapse(world.holder)
+        place = Place(attempt.conn, 0)
+        window = Window(min(w.alive_until for w in account.ends), world.gone_after)
+        fact = Lapsed(place, window, account.lock, account.queue, world.holder)
+        age_ms = (now - world.proved.closed) / MS
+        over = account.desert(world.holder, attempt.conn, Window(window.opened, now)) if self._gone(account) else None
+        self._let_go([over] if over is not None else [])
         return Verdict(
             fact,
             Finding.SOUND,
             age_ms=age_ms,
-            remaining_ms=lease.ttl_ms - age_ms,
-            ttl_ms=lease.ttl_ms,
+            remaining_ms=world.ttl_ms - age_ms,
+            ttl_ms=world.ttl_ms,
             attempt=attempt,
-            over=(over,) if over else (),
+            over=(over,) if over is not None else (),
             at=now,
         )
+
+    def _gone(self, account: Account) -> bool:
+        return any(telling.deserted for telling in account.open.values())
 
     # ---------------------------------------------------------------- one lock
 
     def _account(self, fact: AnyLockFact, sent: Instant) -> list[Verdict]:
-        """The one door for all facts about one lock: finding first, then what becomes of the lease.
+        account = self._accounts.get(fact.lock) or self._open_account(fact.lock, fact.queue)
+        waits = self._wait(account, fact.window.closed)
+        return self._heard(account, account.hear(Heard(fact, sent), waits, self._grading))
 
-        A refusal proves that the requests in flight did not save the lock: a lapse that waited for it comes before it.
-        """
-        lease = self._leases.get(fact.lock) or self._open_lease(fact.lock, fact.queue)
-        now = fact.window.closed
-        lease.touched = max(lease.touched, now)
-        refused = isinstance(fact, REFUSALS)
-        verdicts = self._settle(lease, now) if refused else []
-        speaker = lease.speaker(fact.token)
-        leaving = refused and self._flights.releasing(fact.lock, fact.token, fact.place.conn, lease.gone_after)
-        before = lease.attempt_of(fact.token)
-        finding, move = find(lease, before, fact, speaker, sent, leaving=leaving)
-        age_ms, remaining_ms, grade = self._grading.figures(before, fact, sent)
-        over = self._move(lease, fact, move, speaker, grade)
-        holds = lease.holder is not None and lease.holder == fact.token
-        verdict = Verdict(
-            fact,
-            finding,
-            grade=grade,
-            age_ms=age_ms,
-            remaining_ms=remaining_ms,
-            ttl_ms=lease.ttl_ms if holds else None,
-            attempt=lease.attempt_of(fact.token),
-            over=() if over is None else (over,),
-            at=now,
-        )
-        return [*verdicts, verdict, *self._settle(lease, now)]
+    def _wait(self, account: Account, before: Instant) -> set[Place]:
+        """What an account has to wait for: it is told when each of them is answered."""
+        waits = self._flights.bearing_on(account.lock, account.queue, before)
+        for place in waits:
+            self._waiting.setdefault(place, set()).add(account.lock)
+        return waits
 
-    def _move(self, lease: Lease, fact: LockFact, move: Move, speaker: Speaker, grade: Grade | None) -> Attempt | None:
-        """What becomes of the lease; the attempt that ended by it."""
-        window = fact.window
-        if isinstance(fact, (Granted, Renewed)) and move is Move.HOLD:
-            return self._hold(lease, fact, speaker, grade)
-        if speaker is Speaker.HOLDER:
-            if isinstance(fact, NotMine) and fact.renewal and move is not Move.KEEP:
-                lease.refused += 1
-            elif isinstance(fact, Perhaps):
-                lease.perhaps(window, fact.ttl_ms)
-        if move is Move.KEEP:
+    def _resolve(self, place: Place, now: Instant) -> list[Verdict]:
+        """A request is out no more: those who waited for it may have something to say."""
+        verdicts: list[Verdict] = []
+        for lock in self._waiting.pop(place, ()):
+            account = self._accounts.get(lock)
+            if account is None:
+                continue
+            for pending in account.pending:
+                pending.waits.discard(place)
+            if account.pending:
+                verdicts += self._heard(account, account.review(self._grading))
+            if place in account.lapse_waits:
+                account.lapse_waits.discard(place)
+                if not account.lapse_waits:
+                    self._due(account, now, verdicts)
+        return verdicts
+
+    def _heard(self, account: Account, verdicts: list[Verdict]) -> list[Verdict]:
+        """After facts: who speaks for the lock now, when it is due, and how far what was said can be claimed."""
+        for verdict in verdicts:
+            for attempt in verdict.over:
+                self._of_conn.get(attempt.conn, set()).discard(account.lock)
+        for telling in account.open.values():
+            self._of_conn.setdefault(telling.attempt.conn, set()).add(account.lock)
+        self._arm(account)
+        return [self._scoped(verdict) for verdict in verdicts]
+
+    def _scoped(self, verdict: Verdict) -> Verdict:
+        scope = self._scope(verdict.finding)
+        return verdict if scope is None else replace(verdict, scope=scope)
+
+    def _scope(self, finding: Finding | None) -> str | None:
+        """How far an accusation of anybody but the speaker can be claimed."""
+        if finding is None or finding.suspects not in {Suspect.BYPASSER, Suspect.CLOCK}:
             return None
-        over = self._end(lease, end_by(fact, lease, speaker), window)
-        lease.rest = {Move.FREE: LeaseState.FREE, Move.ELSEWHERE: LeaseState.ELSEWHERE}.get(move, LeaseState.UNSEEN)
-        return over
-
-    def _hold(self, lease: Lease, fact: Granted | Renewed, speaker: Speaker, grade: Grade | None) -> Attempt | None:
-        conn = fact.place.conn
-        if isinstance(fact, Renewed) and speaker is Speaker.HOLDER:
-            if lease.conn != conn or lease.deserted:
-                self._of_conn.get(lease.conn, set()).discard(lease.lock)
-                self._of_conn.setdefault(conn, set()).add(lease.lock)
-            lease.prove(fact.window, fact.ttl_ms, conn)
-            lease.renewals += 1
-            lease.late += grade in {Grade.LATE, Grade.CRITICAL}
-            return None
-        over = self._end(lease, End.SUPERSEDED, fact.window)
-        lease.begin(fact.token, fact.window, fact.ttl_ms, conn, partial=isinstance(fact, Renewed))
-        lease.renewals += isinstance(fact, Renewed)
-        self._of_conn.setdefault(conn, set()).add(lease.lock)
-        return over
+        return "whole" if self._sole_path and not self._blind else "here"
 
     # ---------------------------------------------------------------- many locks
 
     def _wipe(self, fact: Wiped) -> Verdict:
-        among = self._leases.values() if fact.lock is None else filter(None, [self._leases.get(fact.lock)])
-        hit = [
-            lease
-            for lease in among
-            if (fact.db is None or lease.lock.db == fact.db) and lease.lock.key.startswith(fact.prefix)
-        ]
-        over = [self._end(lease, End.WIPED, fact.window) for lease in hit]
-        for lease in hit:
-            lease.rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
-        return Verdict(fact, None, over=tuple(a for a in over if a is not None), at=fact.window.closed)
-
-    def _desert(self, fact: Sighted) -> Verdict:
-        """A connection closed: attempts past their deadline that it spoke for are over, others when they lapse."""
         over: list[Attempt] = []
-        for lock in self._of_conn.pop(fact.place.conn, ()):
-            lease = self._leases.get(lock)
-            if lease is None or lease.holder is None or lease.conn != fact.place.conn:
-                continue
-            lease.deserted = True
-            if lease.lapsed:
-                ended = self._end(lease, End.LAPSED, Window(lease.alive_until, fact.window.closed), keep=True)
-                over += [ended] if ended else []
+        rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
+        for lock, account in self._accounts.items():
+            hit = (fact.lock is None or lock == fact.lock) and (fact.db is None or lock.db == fact.db)
+            if hit and lock.key.startswith(fact.prefix):
+                over += account.wipe((World(None, rest),), End.WIPED, fact.window)
+        self._let_go(over)
         return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
+
+    def _sighted(self, fact: Sighted) -> Verdict:
+        """A connection closed: attempts past their deadline that it spoke for are over, others when they lapse."""
+        conn, over = fact.place.conn, []
+        self._blind.discard(conn)
+        for lock in self._of_conn.pop(conn, set()):
+            account = self._accounts.get(lock)
+            for token in list(account.open) if account is not None else ():
+                assert account is not None
+                attempt = account.desert(token, conn, Window(fact.window.opened, fact.window.closed))
+                over += [attempt] if attempt is not None else []
+        return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
+
+    def _blinded(self, fact: Blinded) -> Verdict:
+        """From here on its renewals and releases are unseen: nothing is sure of the locks it spoke for."""
+        self._blind.add(fact.place.conn)
+        for lock in self._of_conn.get(fact.place.conn, ()):
+            account = self._accounts.get(lock)
+            if account is not None:
+                account.doubt([World(past=world.past) for world in account.ends])
+        return Verdict(fact, None, at=fact.window.closed)
+
+    def _perhaps_granted(self, fact: PerhapsGranted) -> Verdict:
+        """It may have granted any job of its queue: each of its locks may have this holder now."""
+        for account in self._accounts.values():
+            if account.queue == fact.queue:
+                if fact.ttl_ms is None:
+                    account.doubt([World(past=world.past) for world in account.ends])
+                else:
+                    ttl_ms = fact.ttl_ms
+                    account.doubt([world.held(fact.token, fact.window, ttl_ms) for world in account.ends])
+                self._arm(account)
+        return Verdict(fact, None, at=fact.window.closed)
 
     # ---------------------------------------------------------------- small parts
 
-    def _open_lease(self, lock: Lock, queue: Queue) -> Lease:
-        if len(self._leases) >= self._locks_max:
-            oldest = [lease for lease, _ in zip(self._leases.values(), range(16), strict=False)]
-            self._drop(next((lease for lease in oldest if lease.holder is None), oldest[0]))
-            self.evicted += 1
-        lease = self._leases[lock] = Lease(lock, queue)
-        return lease
+    def _open_account(self, lock: Lock, queue: Queue) -> Account:
+        if len(self._accounts) >= self._locks_max:
+            self._evict()
+        account = self._accounts[lock] = Account(lock, queue)
+        return account
 
-    def _drop(self, lease: Lease) -> None:
-        del self._leases[lease.lock]
-        self._deadlines.drop(lease.lock)
-        self._of_conn.get(lease.conn, set()).discard(lease.lock)
+    def _evict(self) -> None:
+        """Makes room: one of the oldest that has ended, else the oldest."""
+        oldest = [lock for lock, _ in zip(self._accounts, range(EVICT_LOOK), strict=False)]
+        lock = next((k for k in oldest if not self._accounts[k].open and not self._accounts[k].pending), oldest[0])
+        account = self._accounts[lock]
+        self._let_go(telling.attempt for telling in account.open.values())
+        self._drop(account)
+        self.evicted += 1
 
-    def _end(self, lease: Lease, end: End, window: Window, *, keep: bool = False) -> Attempt | None:
-        """Ends the holder's attempt, once; `keep`: the lease goes on to stand as lapsed."""
-        if lease.holder is None:
-            return None
-        self._of_conn.get(lease.conn, set()).discard(lease.lock)
-        if not keep:
-            return lease.finish(end, window)
-        was_open, lease.open = lease.open, False
-        return lease.attempt(end, window) if was_open else None
+    def _drop(self, account: Account) -> None:
+        del self._accounts[account.lock]
+        self._deadlines.drop(account.lock)
+
+    def _let_go(self, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
+            self._of_conn.get(attempt.conn, set()).discard(attempt.lock)
+
+    def _arm(self, account: Account) -> None:
+        """Due at its lapse, if one is to be told by time; else when it is to be forgotten."""
+        token = _sure_holder(account.ends)
+        telling = account.open.get(token) if token is not None else None
+        if telling is not None and not telling.attempt.lapsed:
+            if not account.lapse_waits:
+                self._deadlines.no_later(account.lock, max(world.gone_after for world in account.ends))
+        else:
+            self._deadlines.no_later(account.lock, _forget_at(account))
+
+
+def _sure_holder(worlds: tuple[World, ...]) -> bytes | None:
+    """The token that holds the lock in every world."""
+    holder = worlds[0].holder
+    return holder if all(world.holder == holder for world in worlds) else None
+
+
+def _forget_at(account: Account) -> Instant:
+    ttl_ms = max(world.ttl_ms for world in account.ends)
+    since = max(account.heard_at, *(world.gone_after for world in account.ends))
+    return since + 2 * max(ttl_ms * MS, RETENTION_NS_MIN)
+
+
+def _nothing(account: Account, now: Instant) -> Nothing:
+    return Nothing(Place(0, 0), Window(now, now), account.queue)
