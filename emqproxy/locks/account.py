@@ -16,6 +16,7 @@ from emqproxy.locks.orders import FACTS_MAX, Heard, Meaning, clusters, weigh
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Suspect, Verdict
 from emqproxy.locks.worlds import PAST_MAX, World
 
+_HARMLESS = frozenset({None, Grade.ON_TIME, Grade.UNKNOWN})
 _LATE = frozenset({Grade.LATE, Grade.CRITICAL})
 
 
@@ -79,11 +80,17 @@ class Account(msgspec.Struct, eq=False):
         verdicts = []
         for i in meaning.order:
             pending = self.pending[i]
-            if not pending.said and (not pending.waits or meaning.findings[i].suspects is Suspect.NOBODY):
+            if not pending.said and (not pending.waits or self._harmless(i, heard, meaning, grading)):
                 pending.said = True
                 verdicts.append(self._say(i, heard, meaning, grading))
         self._settle()
         return verdicts
+
+    def _harmless(self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading) -> bool:
+        """Nobody is suspected, and nobody called late: nothing unanswered can make it milder."""
+        fact, sent = group[index]
+        grade = grading.figures(meaning.kindest[index], fact, sent).grade
+        return meaning.findings[index].suspects is Suspect.NOBODY and grade in _HARMLESS
 
     def _settle(self) -> None:
         """Groups that wait for nothing are final, the first ones first."""
@@ -104,14 +111,14 @@ class Account(msgspec.Struct, eq=False):
         nothing = (World(),)
         self.settled = self.ends = nothing
         self.pending = []
-        meaning = Meaning((Finding.DOUBTFUL,), (0,), nothing, nothing)
+        meaning = Meaning((Finding.DOUBTFUL,), (0,), nothing, nothing, nothing)
         return [self._say(0, (heard,), meaning, grading) for heard in untold]
 
     # ---------------------------------------------------------------- the story
 
     def _say(self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading) -> Verdict:
         fact, sent = group[index]
-        figures = grading.figures(meaning.before[index], fact, sent)
+        figures = grading.figures(meaning.kindest[index], fact, sent)
         over: list[Attempt] = []
         if isinstance(fact, Granted):
             if fact.token in self.open:

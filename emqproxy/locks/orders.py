@@ -18,6 +18,8 @@ FACTS_MAX: Final = 6
 """720 orders at the most; past it nothing is claimed."""
 WORLDS_MAX: Final = 24
 """Past it what is known is nothing."""
+NEVER: Final = 2**63
+"""Later than any instant."""
 POSSIBLE: Final = Finding.STRAGGLER
 """A graver finding cannot be if everybody keeps to the scripts."""
 
@@ -38,6 +40,9 @@ class Meaning(NamedTuple):
     """One of the best orders, as indices into the facts given."""
     before: tuple[World, ...]
     """In that order, the world each fact found, by the facts' own indices."""
+    kindest: tuple[World, ...]
+    """Of the worlds that each fact can have found in the best orders, the one with the youngest proof of its speaker's
+    holding: lateness is measured in it."""
     ends: tuple[World, ...]
     """What can be true afterwards."""
 
@@ -64,6 +69,8 @@ def clusters(heard: Sequence[Heard]) -> list[list[Heard]]:
 
 def weigh(worlds: Iterable[World], heard: Sequence[Heard]) -> Meaning:
     """The mildest meaning of a group over all legal orders and all that can have been true before it."""
+    if len(heard) == 1:
+        return _alone(worlds, heard[0])
     best: Finding | None = None
     found: list[_Path] = []
     every: dict[World, None] = {}
@@ -79,7 +86,31 @@ def weigh(worlds: Iterable[World], heard: Sequence[Heard]) -> Meaning:
     findings = tuple(max(path.findings[i] for path in found) for i in range(len(heard)))
     ends = tuple(possible or every)
     chosen = max(found, key=lambda path: sum(path.findings))
-    return Meaning(findings, chosen.order, chosen.before, ends if len(ends) <= WORLDS_MAX else (World(),))
+    kindest = tuple(
+        max((path.before[i] for path in found), key=lambda world: _youth(world, heard[i].fact.token))
+        for i in range(len(heard))
+    )
+    return Meaning(findings, chosen.order, chosen.before, kindest, ends if len(ends) <= WORLDS_MAX else (World(),))
+
+
+def _youth(world: World, token: bytes) -> Instant:
+    """How young the proof of a token's holding is; one that left on its own is the kindest of all."""
+    last = world.last_of(token)
+    if last is None:
+        return -1
+    return NEVER if last.left else last.proved.closed
+
+
+def _alone(worlds: Iterable[World], heard: Heard) -> Meaning:
+    """A fact with nothing beside it: nearly every one."""
+    walked = [(step, world) for world in worlds for step in steps(world, heard.fact, heard.sent)]
+    if len(walked) == 1:
+        ((step, before),) = walked
+        return Meaning((step.finding,), (0,), (before,), (before,), (step.world,))
+    chosen, before = max(walked, key=lambda pair: (pair[0].finding, _youth(pair[1], heard.fact.token)))
+    possible = {step.world: None for step, _ in walked if step.finding >= POSSIBLE}
+    ends = tuple(possible or {step.world: None for step, _ in walked})
+    return Meaning((chosen.finding,), (0,), (before,), (before,), ends if len(ends) <= WORLDS_MAX else (World(),))
 
 
 class _Path(NamedTuple):

@@ -50,9 +50,9 @@ class Speaker(enum.Enum):
     LOSER = "loser"
     """Held it before, lost it, and spoke after it had certainly been lost."""
     SURPRISED = "surprised"
-    """Held it before, lost it, and had spoken before that was certain."""
+    """Held it before, and spoke before it was certain that it held it no more."""
     LEAVER = "leaver"
-    """Held it before, and gave it back itself."""
+    """Held it before, and spoke after it had given it back itself."""
     STRANGER = "stranger"
     """Was never seen to hold it."""
     NOBODY = "nobody"
@@ -115,9 +115,9 @@ class World(NamedTuple):
             return Speaker.LATE if sent >= self.gone_after else Speaker.HOLDER
         for past in self.past:
             if past.token == token:
-                if past.left:
-                    return Speaker.LEAVER
-                return Speaker.LOSER if sent >= past.lost_by else Speaker.SURPRISED
+                if sent < past.lost_by:
+                    return Speaker.SURPRISED
+                return Speaker.LEAVER if past.left else Speaker.LOSER
         return Speaker.STRANGER
 
     def last_of(self, token: bytes) -> Past | None:
