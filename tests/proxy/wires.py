@@ -1,4 +1,4 @@
-"""Sockets for the proxy's tests: a client's end, a recording peer in Redis's place, a data plane on the test's own loop."""
+"""For the proxy's tests: a client's end, a recording peer in Redis's place, a data plane on the test's own loop."""
 
 from __future__ import annotations
 
