@@ -54,11 +54,15 @@ class Road:
         return seq
 
     def seqs(self) -> list[int]:
-        whole = self.path.read_text().rpartition("\n")[0] if self.path.exists() else ""
-        return [json.loads(line)["seq"] for line in whole.splitlines()]
+        return seqs(self.path)
 
     async def told(self, seq: int) -> None:
         await until(lambda: seq in self.seqs(), f"record {seq} in the journal")
+
+
+def seqs(journal: Path) -> list[int]:
+    whole = journal.read_text().rpartition("\n")[0] if journal.exists() else ""
+    return [json.loads(line)["seq"] for line in whole.splitlines()]
 
 
 async def until(look: Callable[[], object], what: str = "") -> None:
@@ -86,7 +90,7 @@ def test_all_arrive_in_order(tmp_path: Path):
             road.tell()
 
     on_a_road(tmp_path, test)
-    assert Road(tmp_path).seqs() == list(range(1, 3 * BATCH_MAX + 2)), "close hands over what waits"
+    assert seqs(tmp_path / "journal") == list(range(1, 3 * BATCH_MAX + 2)), "close hands over what waits"
 
 
 def test_what_is_told_before_there_is_an_observer_comes_after_the_greeting(tmp_path: Path):
@@ -109,8 +113,8 @@ def test_what_is_told_before_there_is_an_observer_comes_after_the_greeting(tmp_p
         assert line["code"] == -signal.SIGKILL
 
     on_a_road(tmp_path, test)
-    seqs = Road(tmp_path).seqs()
-    assert seqs == list(range(1, len(seqs) + 1))
+    told = seqs(tmp_path / "journal")
+    assert told == list(range(1, len(told) + 1))
 
 
 def test_what_a_dead_observer_had_not_read_is_read_by_the_next_in_order(tmp_path: Path):
@@ -129,7 +133,7 @@ def test_what_a_dead_observer_had_not_read_is_read_by_the_next_in_order(tmp_path
         assert road.bus.dropped == 0
 
     on_a_road(tmp_path, test)
-    assert Road(tmp_path).seqs() == list(range(1, 40 * BATCH_MAX + 3))
+    assert seqs(tmp_path / "journal") == list(range(1, 40 * BATCH_MAX + 3))
 
 
 def test_a_frozen_observer_costs_a_bounded_queue_and_every_loss_is_counted(tmp_path: Path):
