@@ -9,7 +9,7 @@ from emqproxy.locks.lease import MS, TRANSITIONS, Cell, Lease, LeaseState, Move,
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade
 
 REFUSALS: Final = (Absent, HeldByOther, NotMine)
-"""Judged at the end of their Window, a success at the beginning: the end kinder to the accused."""
+"""What proves that the speaker does not hold the lock."""
 
 
 class Grading(NamedTuple):
@@ -59,12 +59,15 @@ def find(
 
 
 def _state(lease: Lease, fact: LockFact, speaker: Speaker, sent: Instant) -> LeaseState:
-    """The state a fact is judged against.
+    """The state a fact is judged against, at the end of its Window that is kinder to the accused.
 
-    A refusal of what its holder sent before the lock was certainly gone is in doubt: a slow script or a pause of ours
-    stood before it. That somebody else met a living lock says nothing against a holder who may have lived then.
+    A success of the holder's is judged at the beginning, and so is a -6 that somebody else met, which says nothing
+    against a holder who may have lived then. All else is judged at the end: a slow pickup is no second grant if the
+    first may have lapsed meanwhile. A refusal of what its holder sent before the lock was certainly gone is in doubt:
+    a slow script or a pause of ours stood before it.
     """
-    if not isinstance(fact, REFUSALS) or (isinstance(fact, HeldByOther) and speaker is not Speaker.HOLDER):
+    opens = isinstance(fact, Renewed | Released) if speaker is Speaker.HOLDER else isinstance(fact, HeldByOther)
+    if opens:
         return lease.state(fact.window.opened)
     state = lease.state(fact.window.closed)
     if state is LeaseState.LAPSED and speaker is Speaker.HOLDER and lease.state(sent) is not LeaseState.LAPSED:

@@ -143,7 +143,7 @@ def test_our_own_pause_before_the_sending_is_not_held_against_the_holder() -> No
     assert found(held(), fact("refused", GONE_AT, 20_000), sent_ms=GONE_AT - 1)[0] is Finding.DOUBTFUL
 
 
-def test_a_success_is_judged_where_its_window_opens() -> None:
+def test_a_holders_success_is_judged_where_its_window_opens() -> None:
     assert found(held(), fact("renewed", 10_050, 20_000)) == (Finding.SOUND, Move.HOLD)
     assert found(held(), fact("renewed", GONE_AT, 20_000)) == (Finding.DOUBTFUL, Move.HOLD)
 
@@ -151,6 +151,19 @@ def test_a_success_is_judged_where_its_window_opens() -> None:
 def test_a_strangers_minus_six_says_nothing_against_a_holder_who_may_have_lived() -> None:
     assert found(held(), fact("-6", 9_000, 20_000, token=b"B", conn=2))[1] is Move.KEEP
     assert found(held(), fact("-6", GONE_AT, 20_000, token=b"B", conn=2))[1] is Move.ELSEWHERE
+
+
+@pytest.mark.parametrize(("closed_ms", "finding"), [(9_999, Finding.DOUBTFUL), (10_000, Finding.SOUND)])
+def test_a_slow_pickup_is_no_second_grant_if_the_first_may_have_lapsed_meanwhile(
+    closed_ms: int, finding: Finding
+) -> None:
+    assert found(held(), fact("grant", 5_000, closed_ms, token=b"B", conn=2)) == (finding, Move.HOLD)
+
+
+@pytest.mark.parametrize("kind", ["renewed", "released"])
+def test_anothers_success_is_foreign_only_if_the_holder_lived_all_the_while(kind: str) -> None:
+    assert found(held(), fact(kind, 5_000, 9_999, token=b"B", conn=2))[0] is Finding.DOUBTFUL
+    assert found(held(), fact(kind, 5_000, 10_000, token=b"B", conn=2))[0] is Finding.UNWITNESSED
 
 
 def test_nothing_but_a_straggler_is_accused_whatever_the_table_says() -> None:

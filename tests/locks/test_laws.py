@@ -20,6 +20,7 @@ ANSWERS = {
     "sweep": ["swept", "nothing"],
 }
 ASKS = {"renew": "renewed", "release": "released"}
+WHATS = [*["take"] * 3, *["renew"] * 3, *["release"] * 2, "sweep", *["answer"] * 9, "abandon", "gone", "wipe"]
 LATE_MS = 10**9
 
 
@@ -30,6 +31,7 @@ class Step(NamedTuple):
     what: str
     conn: int
     token: bytes
+    """Empty: whoever was granted the lock last."""
     lock: Lock
     ttl_ms: int
     answer: int
@@ -37,17 +39,15 @@ class Step(NamedTuple):
 
 steps = st.builds(
     Step,
-    after_ms=st.sampled_from([0, 1, 5, 500, 3_000, GONE, 70_000]),
-    what=st.sampled_from(
-        ["take", "take", "renew", "renew", "release", "sweep", *["answer"] * 7, "abandon", "gone", "wipe"]
-    ),
+    after_ms=st.sampled_from([0, 1, 5, 500, 3_000, 3_000, 7_000, GONE, 130_000]),
+    what=st.sampled_from(WHATS),
     conn=st.integers(1, 3),
-    token=st.sampled_from([b"A", b"B", b"C"]),
-    lock=st.sampled_from([job(1), job(1), job(2)]),
+    token=st.sampled_from([b"", b"", b"", b"A", b"B", b"C"]),
+    lock=st.sampled_from([job(1), job(1), job(1), job(2)]),
     ttl_ms=st.sampled_from([10_000, 10_000, 1_000]),
     answer=st.integers(0, 6),
 )
-histories = st.lists(steps, max_size=50)
+histories = st.lists(steps, min_size=25, max_size=60) | st.lists(steps, max_size=12)
 Ticking = Callable[[History, int, int], None]
 
 
@@ -55,6 +55,7 @@ def play(events: Iterable[Step], ticking: Ticking) -> History:
     """Requests of three connections, each answered in order; `ticking` is called with each stretch of time."""
     history, now = History(), 0
     out: dict[int, list[tuple[Step, Place, int]]] = defaultdict(list)
+    granted: dict[Lock, bytes] = {}
     for step in events:
         ticking(history, now, now + step.after_ms)
         now += step.after_ms
@@ -67,15 +68,18 @@ def play(events: Iterable[Step], ticking: Ticking) -> History:
             queue.clear()
             history.close(step.conn, now)
         elif step.what in ANSWERS:
-            place = history.place(step.conn)
-            history.ledger.asked(_intent(step, place), now * MS)
-            queue.append((step, place, now))
+            place, speaker = history.place(step.conn), step.token or granted.get(step.lock, b"A")
+            asked = step._replace(token=speaker)
+            history.ledger.asked(_intent(asked, place), now * MS)
+            queue.append((asked, place, now))
         elif queue:
             asked, place, opened = queue.pop(0)
             if step.what == "abandon":
                 history.keep(history.ledger.abandoned(_intent(asked, place), now * MS))
             else:
                 _answer(history, asked._replace(answer=step.answer), place, opened, now)
+                if asked.what == "take":
+                    granted[asked.lock] = asked.token
     ticking(history, now, now + LATE_MS)
     history.tick(now + LATE_MS)
     return history
