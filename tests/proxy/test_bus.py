@@ -23,10 +23,12 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.bus import BATCH_MAX, WAITING_MAX, Bus
 from emqproxy.records import Hello, Line, ObserverSettings, Peer, Record
 from tests.processes import EmqProxy, RedisServer, children, eventually, http_get
-from tests.proxy.wires import ask, dial, exactly, sidecar
+from tests.proxy.wires import ask, dial, exactly, sidecar, until
 from tests.session.talk import words
 
 Lines = list[dict[str, Any]]
+FLUSH_S = bus_module.BATCH_DELAY_S * 1.2
+"""The bus has sent what it was told before."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,18 +59,12 @@ class Road:
         return seqs(self.path)
 
     async def told(self, seq: int) -> None:
-        await until(lambda: seq in self.seqs(), f"record {seq} in the journal")
+        await until(lambda: seq in self.seqs())
 
 
 def seqs(journal: Path) -> list[int]:
     whole = journal.read_text().rpartition("\n")[0] if journal.exists() else ""
     return [json.loads(line)["seq"] for line in whole.splitlines()]
-
-
-async def until(look: Callable[[], object], what: str = "") -> None:
-    async with asyncio.timeout(20):
-        while not look():  # noqa: ASYNC110  what is looked at has no event
-            await asyncio.sleep(0.005)
 
 
 def on_a_road(folder: Path, test: Callable[[Road, Lines], Awaitable[None]]) -> None:
@@ -99,14 +95,14 @@ def test_what_is_told_before_there_is_an_observer_comes_after_the_greeting(tmp_p
     async def test(road: Road, lines: Lines) -> None:
         road.tell()
         for _ in range(20):
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(FLUSH_S)
             road.tell()
         await road.told(21)
         os.kill(road.bus.pid or 0, signal.SIGKILL)
         await until(lambda: road.bus.restarts == 1)
         while len(road.hellos) < 2:  # traffic between the observers
             road.tell()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(FLUSH_S)
         await road.told(road.tell())
         assert road.hellos == [0, 1]
         (line,) = [line for line in lines if "started again" in line["event"]]
@@ -126,7 +122,7 @@ def test_what_a_dead_observer_had_not_read_is_read_by_the_next_in_order(tmp_path
             for _n in range(BATCH_MAX):
                 road.tell("y" * 500)
             if turn % 4 == 0:
-                await asyncio.sleep(0.011)
+                await asyncio.sleep(FLUSH_S)
         await until(lambda: road.bus._blocked)
         os.kill(pid, signal.SIGKILL)
         await road.told(road.tell())
@@ -208,7 +204,7 @@ def test_an_observer_that_ends_at_once_is_tried_again_ever_more_slowly(tmp_path:
         assert road.bus.fault == "the observer is not running"
         for _ in range(100):
             road.tell()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(FLUSH_S)
         assert road.bus.restarts <= 4
         assert sum("started again" in line["event"] for line in lines) == 1
         # Greetings of those that never read them do not pile up.

@@ -21,7 +21,7 @@ from emqproxy.scripts.operation import Happening, Operation
 from emqproxy.session.exchange import Command, Exchange
 from tests.processes import LOOPBACK, RedisServer
 from tests.proxy.test_relay import sent
-from tests.proxy.wires import data_plane, dial, port_of, reset
+from tests.proxy.wires import data_plane, dial, port_of, reset, until
 from tests.scripts.talk import pick, renew, text_of
 from tests.session.talk import words
 
@@ -141,12 +141,6 @@ class Gate(Connector):
 
 def gated(plane: DataPlane) -> None:
     plane.connector = Gate(plane.connector)
-
-
-async def until(look: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not look():  # noqa: ASYNC110  what is looked at has no event
-            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("size", [100, 300_000, 5_000_000])

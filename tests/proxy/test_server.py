@@ -79,12 +79,6 @@ def test_an_upstream_that_is_required_and_not_there_is_one_line_and_code_3():
     assert "--require-upstream" in err
 
 
-def test_an_address_that_is_not_ours(redis_session: RedisServer):
-    code, out, err = run("--listen", "tcp://192.0.2.1:6380", "--upstream", redis_session.url)
-    assert (code, out, err.count("\n")) == (3, "", 1)
-    assert "cannot listen on tcp://192.0.2.1:6380: " in err
-
-
 # ---------------------------------------------------------------- how it ends
 
 

@@ -115,6 +115,13 @@ def connections(port: int) -> int:
     return sum(row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "01" for row in rows)
 
 
+async def until(look: Callable[[], object]) -> None:
+    """Looks again until it is so; for what has no event of its own. TimeoutError after TIMEOUT_S."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not look():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
 class Peer:
     """What stands in Redis's place and may say anything. Tells a test's connection from our probe's by its mark."""
 
