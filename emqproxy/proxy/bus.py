@@ -77,7 +77,8 @@ class Bus:
         ends_at = clock.now() + int((FLUSH_S + 0.4) * 1e9)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_S):
-                while self._behind and self._running:
+                # Also where there is none just now: the next one is on its way.
+                while self._behind and self._keeper is not None and not self._keeper.done():
                     self._send()
                     if self._behind:
                         await asyncio.sleep(BATCH_DELAY_S)

@@ -133,8 +133,7 @@ class DataPlane:
             relay.close()
         self.witness.stop()
         self.lag.stop()
-        if self._listening:
-            await self.bus.close()
+        await self.bus.close()
         if health is not None:
             await health.stop()
         await self.probe.stop()

@@ -7,6 +7,7 @@ from typing import Any, cast
 import hiredis
 
 from emqproxy.session.exchange import UNREAD, ErrorReply, Reply
+from emqproxy.wire.frames import strict_int
 
 
 def decode(raw: bytes | None) -> Reply:
@@ -15,7 +16,8 @@ def decode(raw: bytes | None) -> Reply:
         return UNREAD
     kind = raw[:1]
     if kind == b":":
-        return int(raw[1:-2])
+        number = strict_int(raw[1:-2])
+        return UNREAD if number is None else number
     if kind == b"-":
         return ErrorReply(raw[1:-2])
     if kind == b"+":

@@ -61,13 +61,16 @@ def test_workers_come_back_to_a_sidecar_that_was_killed() -> None:
                 worker.wait(event="renewed", job=HELD, count=seen[cell] + 1)
                 worker.tell(do="let", job=HELD)
                 worker.wait(event="completed", job=HELD)
-                come_back(stage, cell)
+                came_back(stage, cell)
+                # A new job also shows that the blocking connection is back: ioredis never closes while it reconnects.
+                stage.add(cell, "orders", job("complete", "next"))
+                worker.wait(event="completed", job="next")
                 worker.close()
             stage.end_and_search()
             stage.proxy = first
 
 
-def come_back(stage: Stage, cell: Cell) -> None:
+def came_back(stage: Stage, cell: Cell) -> None:
     """The new sidecar never saw the grant, says so, and accuses nobody."""
     stage.wait_line(cell, "orders", HELD, op="finish", outcome="ok")
     lines: list[Line] = stage.lines(cell, "orders", HELD)

@@ -147,7 +147,7 @@ class History:
         return self.keep(self.ledger.observe(Sighted(Place(conn, 0), span(now_ms))))
 
     def wipe(self, now_ms: int, **scope: Any) -> Verdict:
-        (verdict,) = self.keep(self.ledger.observe(Wiped(Place(9, 0), span(now_ms), **scope)))
+        *_, verdict = self.keep(self.ledger.observe(Wiped(Place(9, 0), span(now_ms), **scope)))
         return verdict
 
     def over(self) -> list[Attempt]:

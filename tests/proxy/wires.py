@@ -1,4 +1,4 @@
-"""Sockets for the proxy's tests: a client's end, a recording peer in Redis's place, a data plane on the test's own loop."""
+"""For the proxy's tests: a client's end, a recording peer in Redis's place, a data plane on the test's own loop."""
 
 from __future__ import annotations
 
@@ -113,6 +113,13 @@ def connections(port: int) -> int:
     """How many established connections the server on this port has."""
     rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return sum(row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "01" for row in rows)
+
+
+async def until(look: Callable[[], object]) -> None:
+    """Looks again until it is so; for what has no event of its own. TimeoutError after TIMEOUT_S."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not look():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 class Peer:

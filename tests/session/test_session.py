@@ -89,7 +89,8 @@ def test_a_select_that_failed_is_not_believed():
 def test_pushes_stand_between_answers():
     fed = Fed().client(words("HELLO", 3), words("SUBSCRIBE", "a", "b"), evalsha(1))
     fed.server(
-        b"%1\r\n$5\r\nproto\r\n:3\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+message\r\n+a\r\n+x\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n"
+        b"%1\r\n$5\r\nproto\r\n:3\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n"
+        b">3\r\n+message\r\n+a\r\n+x\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n"
     )
     fed.server(b">2\r\n+invalidate\r\n*1\r\n+k\r\n:1\r\n")
     assert fed.answers == [1]
