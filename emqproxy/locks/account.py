@@ -7,6 +7,7 @@ Two layers. `ends` are the worlds that can be true now: they judge. Attempts are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,8 +15,10 @@ from emqproxy.locks.events import Granted, Instant, Lock, NotMine, Place, Queue,
 from emqproxy.locks.grading import Grading, end_by
 from emqproxy.locks.orders import FACTS_MAX, Heard, Meaning, clusters, weigh
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Suspect, Verdict
-from emqproxy.locks.worlds import PAST_MAX, World
+from emqproxy.locks.worlds import MS, PAST_MAX, World
 
+RETENTION_NS_MIN: Final = 60_000 * MS
+"""An account is kept for twice this, or twice its time to live, after it was last heard of."""
 _HARMLESS = frozenset({None, Grade.ON_TIME, Grade.UNKNOWN})
 _LATE = frozenset({Grade.LATE, Grade.CRITICAL})
 
@@ -59,6 +62,29 @@ class Account(msgspec.Struct, eq=False):
     """By token: how often it took this job; at most PAST_MAX."""
     heard_at: Instant = 0
     """When the last fact was closed."""
+
+    # ---------------------------------------------------------------- getters
+
+    @property
+    def sure_holder(self) -> bytes | None:
+        """The token that holds the lock in every world."""
+        holder = self.ends[0].holder
+        return holder if all(world.holder == holder for world in self.ends) else None
+
+    @property
+    def lapses_at(self) -> Instant | None:
+        """When its lapse is to be told, if time brings nothing else; None where none is to be told."""
+        holder = self.sure_holder
+        telling = self.open.get(holder) if holder is not None else None
+        if telling is None or telling.attempt.lapsed:
+            return None
+        return max(world.gone_after for world in self.ends)
+
+    @property
+    def forget_at(self) -> Instant:
+        """When nobody will ask for it any more."""
+        since = max(self.heard_at, *(world.gone_after for world in self.ends))
+        return since + 2 * max(RETENTION_NS_MIN, *(world.ttl_ms * MS for world in self.ends))
 
     # ---------------------------------------------------------------- facts
 
@@ -212,16 +238,20 @@ class Account(msgspec.Struct, eq=False):
         telling.attempt = msgspec.structs.replace(telling.attempt, lapsed=True)
         return telling.attempt
 
-    def desert(self, token: bytes, conn: int, window: Window) -> Attempt | None:
-        """The connection that spoke for it last is closed: its attempt, if that is over by it.
+    def desert(self, conn: int, window: Window) -> list[Attempt]:
+        """A connection is closed: attempts it spoke for last are over now if their deadline has passed, else then."""
+        over: list[Attempt] = []
+        for token, telling in self.open.items():
+            if telling.attempt.conn == conn:
+                telling.deserted = True
+                ended = self.end_if_deserted(token, window) if telling.attempt.lapsed else None
+                over += [ended] if ended is not None else []
+        return over
 
-        The lock goes on to stand as lapsed: only the story ends.
-        """
+    def end_if_deserted(self, token: bytes, window: Window) -> Attempt | None:
+        """Ends the story of an attempt that has lapsed with nobody left to speak for it; the lock stands as lapsed."""
         telling = self.open[token]
-        if telling.attempt.conn != conn:
-            return None
-        telling.deserted = True
-        if telling.over or not telling.attempt.lapsed:
+        if telling.over or not telling.deserted:
             return None
         telling.over = True
         telling.attempt = msgspec.structs.replace(telling.attempt, end=End.LAPSED, ended=window)

@@ -15,12 +15,12 @@ and could explain it; and for no later one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from emqproxy.locks.account import Account
+from emqproxy.locks.account import RETENTION_NS_MIN, Account
+from emqproxy.locks.accounts import Accounts
 from emqproxy.locks.deadlines import Deadlines
 from emqproxy.locks.events import (
     AnyFact,
@@ -35,7 +35,6 @@ from emqproxy.locks.events import (
     Nothing,
     PerhapsGranted,
     Place,
-    Queue,
     Released,
     Sighted,
     Window,
@@ -47,13 +46,10 @@ from emqproxy.locks.orders import Heard, weigh
 from emqproxy.locks.verdicts import Attempt, End, Finding, Suspect, Verdict
 from emqproxy.locks.worlds import MS, LeaseState, World
 
-RETENTION_NS_MIN: Final = 60_000 * MS
 TICK_MAX: Final = 1_000
 """Accounts one tick looks at: the rest is due at once, and the loop gets its turn between."""
 LOCKS: Final = 50_000
 """The default of `limits.locks`."""
-EVICT_LOOK: Final = 16
-"""How many of the oldest accounts are looked at for one that has ended."""
 
 
 class LockLedger:
@@ -62,28 +58,29 @@ class LockLedger:
     def __init__(
         self, *, late: float = 0.60, critical: float = 0.80, locks_max: int = LOCKS, sole_path: bool = False
     ) -> None:
-        self.evicted = 0
-        """Accounts forgotten for want of room."""
         self._grading = Grading(late, critical)
-        self._locks_max, self._sole_path = locks_max, sole_path
-        self._accounts: dict[Lock, Account] = {}
+        self._sole_path = sole_path
+        self._accounts = Accounts(locks_max)
         self._flights = Flights()
         self._deadlines = Deadlines()
         self._waiting: dict[Place, set[Lock]] = {}
         """Which accounts wait for an answer."""
         self._blind: set[int] = set()
         """Connections that are OPAQUE."""
-        self._of_conn: dict[int, set[Lock]] = {}
-        """Which locks each connection spoke for last, while their attempts are open."""
 
     # ---------------------------------------------------------------- getters
 
     def __len__(self) -> int:
         return len(self._accounts)
 
+    @property
+    def evicted(self) -> int:
+        """Accounts forgotten for want of room."""
+        return self._accounts.evicted
+
     def open_attempts(self) -> tuple[Attempt, ...]:
         """Attempts that have not ended, as they stand."""
-        return tuple(t.attempt for account in self._accounts.values() for t in account.open.values() if not t.over)
+        return tuple(t.attempt for account in self._accounts for t in account.open.values() if not t.over)
 
     def next_deadline(self) -> Instant | None:
         """When `tick` has something to say next, at the earliest."""
@@ -102,8 +99,11 @@ class LockLedger:
         return verdicts + self._resolve(intent.place, now)
 
     def observe(self, fact: AnyFact) -> list[Verdict]:
-        """What can be said now: of this fact, of those it explains, and of what time has brought before it."""
-        verdicts = self.tick(fact.window.opened)
+        """What can be said now: of this fact, of those it explains, and of what time has brought before it.
+
+        Its own request is in flight until then: a lapse that it may explain has waited for it.
+        """
+        verdicts = self.tick(fact.window.closed)
         flight = self._flights.arrive(fact.place)
         match fact:
             case LockFact():
@@ -151,35 +151,35 @@ class LockLedger:
 
     def _due(self, account: Account, now: Instant, verdicts: list[Verdict]) -> None:
         """An account's time has come: its lapse, its being forgotten, or nothing yet."""
-        token = _sure_holder(account.ends)
-        telling = account.open.get(token) if token is not None else None
-        if telling is not None and not telling.attempt.lapsed and not account.lapse_waits:
-            gone = max(world.gone_after for world in account.ends)
-            if gone <= now:
+        gone = account.lapses_at
+        if gone is not None:
+            if gone <= now and not account.lapse_waits:
                 account.lapse_waits = self._wait(account, gone)
                 if not account.lapse_waits:
-                    verdicts.append(self._lapse(account, now))
-        elif _forget_at(account) <= now and account.pending:  # an answer is still out, after all that time
+                    verdicts.append(self._lapse(account))
+        elif account.forget_at <= now and account.pending:  # an answer is still out, after all that time
             self._deadlines.no_later(account.lock, now + RETENTION_NS_MIN)
             return
-        elif _forget_at(account) <= now:
-            window = Window(account.heard_at, now)
+        elif account.forget_at <= now:
+            window = Window(account.heard_at, account.forget_at)
             over = account.wipe((World(),), End.LAPSED, window)
             self._drop(account)
-            verdicts += [Verdict(_nothing(account, now), None, over=(a,), at=now) for a in over]
+            nothing = Nothing(Place(0, 0), Window(now, now), account.queue)
+            verdicts += [Verdict(nothing, None, over=(attempt,), at=now) for attempt in over]
             return
         self._arm(account)
 
-    def _lapse(self, account: Account, now: Instant) -> Verdict:
+    def _lapse(self, account: Account) -> Verdict:
         world = max(account.ends, key=lambda w: w.gone_after)
         assert world.holder is not None
         attempt = account.lapse(world.holder)
         place = Place(attempt.conn, 0)
         window = Window(min(w.alive_until for w in account.ends), world.gone_after)
         fact = Lapsed(place, window, account.lock, account.queue, world.holder)
-        age_ms = (now - world.proved.closed) / MS
-        over = account.desert(world.holder, attempt.conn, Window(window.opened, now)) if self._gone(account) else None
-        self._let_go([over] if over is not None else [])
+        # As of the deadline: when it is looked at changes nothing.
+        age_ms = (world.gone_after - world.proved.closed) / MS
+        over = account.end_if_deserted(world.holder, window)
+        self._accounts.let_go([over] if over is not None else [])
         return Verdict(
             fact,
             Finding.SOUND,
@@ -188,16 +188,15 @@ class LockLedger:
             ttl_ms=world.ttl_ms,
             attempt=attempt,
             over=(over,) if over is not None else (),
-            at=now,
+            at=world.gone_after,
         )
-
-    def _gone(self, account: Account) -> bool:
-        return any(telling.deserted for telling in account.open.values())
 
     # ---------------------------------------------------------------- one lock
 
     def _account(self, fact: AnyLockFact, sent: Instant) -> list[Verdict]:
-        account = self._accounts.get(fact.lock) or self._open_account(fact.lock, fact.queue)
+        account, evicted = self._accounts.open(fact.lock, fact.queue)
+        if evicted is not None:
+            self._deadlines.drop(evicted.lock)
         waits = self._wait(account, fact.window.closed)
         return self._heard(account, account.hear(Heard(fact, sent), waits, self._grading))
 
@@ -228,10 +227,8 @@ class LockLedger:
     def _heard(self, account: Account, verdicts: list[Verdict]) -> list[Verdict]:
         """After facts: who speaks for the lock now, when it is due, and how far what was said can be claimed."""
         for verdict in verdicts:
-            for attempt in verdict.over:
-                self._of_conn.get(attempt.conn, set()).discard(account.lock)
-        for telling in account.open.values():
-            self._of_conn.setdefault(telling.attempt.conn, set()).add(account.lock)
+            self._accounts.let_go(verdict.over)
+        self._accounts.note_speakers(account)
         self._arm(account)
         return [self._scoped(verdict) for verdict in verdicts]
 
@@ -250,37 +247,30 @@ class LockLedger:
     def _wipe(self, fact: Wiped) -> Verdict:
         over: list[Attempt] = []
         rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
-        for lock, account in self._accounts.items():
-            hit = (fact.lock is None or lock == fact.lock) and (fact.db is None or lock.db == fact.db)
-            if hit and lock.key.startswith(fact.prefix):
-                over += account.wipe((World(None, rest),), End.WIPED, fact.window)
-        self._let_go(over)
+        for account in self._accounts.hit_by(fact):
+            over += account.wipe((World(None, rest),), End.WIPED, fact.window)
+        self._accounts.let_go(over)
         return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
 
     def _sighted(self, fact: Sighted) -> Verdict:
         """A connection closed: attempts past their deadline that it spoke for are over, others when they lapse."""
-        conn, over = fact.place.conn, []
+        conn = fact.place.conn
         self._blind.discard(conn)
-        for lock in self._of_conn.pop(conn, set()):
-            account = self._accounts.get(lock)
-            for token in list(account.open) if account is not None else ():
-                assert account is not None
-                attempt = account.desert(token, conn, Window(fact.window.opened, fact.window.closed))
-                over += [attempt] if attempt is not None else []
+        over = [a for account in self._accounts.spoken_for_by(conn) for a in account.desert(conn, fact.window)]
+        self._accounts.hang_up(conn)
         return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
 
     def _blinded(self, fact: Blinded) -> Verdict:
         """From here on its renewals and releases are unseen: nothing is sure of the locks it spoke for."""
         self._blind.add(fact.place.conn)
-        for lock in self._of_conn.get(fact.place.conn, ()):
-            account = self._accounts.get(lock)
-            if account is not None:
-                account.doubt([World(past=world.past) for world in account.ends])
+        for account in self._accounts.spoken_for_by(fact.place.conn):
+            account.doubt([World(past=world.past) for world in account.ends])
+            self._arm(account)
         return Verdict(fact, None, at=fact.window.closed)
 
     def _perhaps_granted(self, fact: PerhapsGranted) -> Verdict:
         """It may have granted any job of its queue: each of its locks may have this holder now."""
-        for account in self._accounts.values():
+        for account in self._accounts:
             if account.queue == fact.queue:
                 if fact.ttl_ms is None:
                     account.doubt([World(past=world.past) for world in account.ends])
@@ -292,51 +282,14 @@ class LockLedger:
 
     # ---------------------------------------------------------------- small parts
 
-    def _open_account(self, lock: Lock, queue: Queue) -> Account:
-        if len(self._accounts) >= self._locks_max:
-            self._evict()
-        account = self._accounts[lock] = Account(lock, queue)
-        return account
-
-    def _evict(self) -> None:
-        """Makes room: one of the oldest that has ended, else the oldest."""
-        oldest = [lock for lock, _ in zip(self._accounts, range(EVICT_LOOK), strict=False)]
-        lock = next((k for k in oldest if not self._accounts[k].open and not self._accounts[k].pending), oldest[0])
-        account = self._accounts[lock]
-        self._let_go(telling.attempt for telling in account.open.values())
-        self._drop(account)
-        self.evicted += 1
-
     def _drop(self, account: Account) -> None:
-        del self._accounts[account.lock]
+        self._accounts.drop(account)
         self._deadlines.drop(account.lock)
-
-    def _let_go(self, attempts: Iterable[Attempt]) -> None:
-        for attempt in attempts:
-            self._of_conn.get(attempt.conn, set()).discard(attempt.lock)
 
     def _arm(self, account: Account) -> None:
         """Due at its lapse, if one is to be told by time; else when it is to be forgotten."""
-        token = _sure_holder(account.ends)
-        telling = account.open.get(token) if token is not None else None
-        if telling is not None and not telling.attempt.lapsed:
-            if not account.lapse_waits:
-                self._deadlines.no_later(account.lock, max(world.gone_after for world in account.ends))
-        else:
-            self._deadlines.no_later(account.lock, _forget_at(account))
-
-
-def _sure_holder(worlds: tuple[World, ...]) -> bytes | None:
-    """The token that holds the lock in every world."""
-    holder = worlds[0].holder
-    return holder if all(world.holder == holder for world in worlds) else None
-
-
-def _forget_at(account: Account) -> Instant:
-    ttl_ms = max(world.ttl_ms for world in account.ends)
-    since = max(account.heard_at, *(world.gone_after for world in account.ends))
-    return since + 2 * max(ttl_ms * MS, RETENTION_NS_MIN)
-
-
-def _nothing(account: Account, now: Instant) -> Nothing:
-    return Nothing(Place(0, 0), Window(now, now), account.queue)
+        lapses_at = account.lapses_at
+        if lapses_at is None:
+            self._deadlines.no_later(account.lock, account.forget_at)
+        elif not account.lapse_waits:
+            self._deadlines.no_later(account.lock, lapses_at)

@@ -211,6 +211,7 @@ TRANSITIONS: Final[dict[Key, Cell]] = (
     | _rows("NoProof", _ALL, _ANY, F.SOUND, M.KEEP)
     | _rows("NoProof", _ALL, (W.STRANGER, W.NOBODY), F.UNWITNESSED, M.KEEP)
     | _rows("Perhaps", _ALL, _ANY, F.DOUBTFUL, M.KEEP)
+    | _rows("Lapsed", _ALL, _ANY, F.SOUND, M.KEEP)  # the ledger's own word for what time brought
     # The job moved, the lock stays: if it lives, nobody will give it back.
     | _rows("Bypassed", _ALL, _ANY, F.UNWITNESSED, M.KEEP)
     | _rows("Bypassed", (S.HELD,), _ANY, F.ORPHAN, M.KEEP)
