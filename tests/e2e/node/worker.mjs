@@ -38,7 +38,8 @@ const processors = {
     if (!first) return;
     const queue = new Queue(config.queue, { prefix: config.prefix, connection: connection(config) });
     queue.on('error', error => say('error', { message: error.message }));
-    await queue.add('complete', { secret: job.data.secret }, { jobId: job.data.child, parent: { id: job.id, queue: job.queueQualifiedName } });
+    const parent = { id: job.id, queue: job.queueQualifiedName };
+    await queue.add('complete', { secret: job.data.secret }, { jobId: job.data.child, parent });
     await queue.close();
     if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError();
   },
