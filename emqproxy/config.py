@@ -126,6 +126,7 @@ class Config(_Table):
         default=Upstream("tcp", "127.0.0.1", 6379), description="a URL like redis://127.0.0.1:6379"
     )
     mode: Annotated[Literal["observe"], BeforeValidator(_mode)] = Field(default="observe", description='"observe"')
+    sole_path: bool = Field(default=False, description="true or false")
     prefixes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         default=("emq", "bull"), min_length=1, description='a list like ["emq", "bull"]'
     )

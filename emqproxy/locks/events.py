@@ -91,6 +91,10 @@ class Write(LockIntent, frozen=True, tag=True):
     """A write to the job that no token fences."""
 
 
+class Wipe(Intent, frozen=True, tag=True):
+    """FLUSHALL, FLUSHDB or SWAPDB: may end every lock of a database. Bears on all of them until it is answered."""
+
+
 # ---------------------------------------------------------------- facts: what an answer proves
 
 
@@ -201,7 +205,7 @@ class Sighted(Fact, frozen=True, tag=True):
     """A connection closed: nothing more comes from it, seen or unseen."""
 
 
-AnyIntent: TypeAlias = Take | Sweep | Renew | Release | Write
+AnyIntent: TypeAlias = Take | Sweep | Renew | Release | Write | Wipe
 AnyLockFact: TypeAlias = (
     Granted | Renewed | Released | Absent | HeldByOther | NotMine | NoProof | Perhaps | Bypassed | Lapsed
 )

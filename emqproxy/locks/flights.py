@@ -1,13 +1,18 @@
 """What has been asked and not been answered: a fact is never judged as if these did not exist.
 
-A request on a named lock bears on that lock; a pickup, a fetch-next or a sweep bears on every lock of its queue.
+A request on a named lock bears on that lock; a pickup, a fetch-next or a sweep bears on every lock of its queue; what
+wipes a database bears on all.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from emqproxy.locks.events import AnyIntent, Instant, Lock, LockIntent, Place, Queue
+from emqproxy.locks.events import AnyIntent, Instant, Lock, LockIntent, Place, Queue, Wipe
+
+
+EVERYTHING: Final = Queue(-1, b"")
+"""Stands for all locks of all databases."""
 
 
 class Flight(NamedTuple):
@@ -47,12 +52,19 @@ class Flights:
 
     def bearing_on(self, lock: Lock, queue: Queue, before: Instant) -> set[Place]:
         """Requests that are out, were sent before an instant, and may bear on a lock."""
-        on_lock, on_queue = self._over.get(lock), self._over.get(queue)
-        if on_lock is None and on_queue is None:
+        over = self._over
+        if not over:
             return set()
-        found = {place for place, opened in (on_lock or {}).items() if opened < before}
-        return found | {place for place, opened in (on_queue or {}).items() if opened < before}
+        return {
+            place
+            for reach in (lock, queue, EVERYTHING)
+            if reach in over
+            for place, opened in over[reach].items()
+            if opened < before
+        }
 
 
 def _reach(intent: AnyIntent) -> Lock | Queue:
+    if isinstance(intent, Wipe):
+        return EVERYTHING
     return intent.lock if isinstance(intent, LockIntent) else intent.queue

@@ -59,7 +59,10 @@ class DataPlane:
         self.faults = 0
         self.catalogue = Catalogue()
         self.ledger = LockLedger(
-            late=config.lateness.late, critical=config.lateness.critical, locks_max=config.limits.locks
+            late=config.lateness.late,
+            critical=config.lateness.critical,
+            locks_max=config.limits.locks,
+            sole_path=config.sole_path,
         )
         self.lag = clock.LoopLag()
         self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)

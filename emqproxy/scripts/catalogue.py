@@ -22,6 +22,7 @@ from emqproxy.scripts.operation import Operation, Script
 from emqproxy.scripts.reap import recognise_sweep
 from emqproxy.scripts.release import Ending, recognise_finish, recognise_move
 from emqproxy.scripts.renew import recognise_batch, recognise_renewal
+from emqproxy.scripts.wipes import WIPES, recognise_wipe
 from emqproxy.session.exchange import Command, Word
 
 LEARNED_MAX: Final = 4096
@@ -91,6 +92,8 @@ class Catalogue:
         An unknown sha costs one miss in each of two dictionaries. Never raises, whatever the words are.
         """
         words = command.words
+        if command.name in WIPES:
+            return recognise_wipe(command)
         if len(words) < 3:
             return None
         code = words[1]

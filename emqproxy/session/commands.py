@@ -13,7 +13,7 @@ class Rule(enum.Enum):
     """What the pairing does with a command."""
 
     SCRIPT = "script"
-    """A script call, or one that brings a script's text: handed to those who know scripts."""
+    """A script call, one that brings a script's text, or one that wipes databases: handed to those who know them."""
     MULTI = "multi"
     EXEC = "exec"
     DISCARD = "discard"
@@ -34,6 +34,9 @@ RULES: Final = {
     b"EVAL": Rule.SCRIPT,
     b"EVALSHA": Rule.SCRIPT,
     b"SCRIPT": Rule.SCRIPT,
+    b"FLUSHALL": Rule.SCRIPT,
+    b"FLUSHDB": Rule.SCRIPT,
+    b"SWAPDB": Rule.SCRIPT,
     b"MULTI": Rule.MULTI,
     b"EXEC": Rule.EXEC,
     b"DISCARD": Rule.DISCARD,

@@ -1,0 +1,53 @@
+"""The wipe family: FLUSHALL, FLUSHDB and SWAPDB. No scripts, and yet they end locks by the database.
+
+None of them makes a journal line: nothing happened to one job.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from emqproxy.locks.events import AnyIntent, Nothing, Place, Queue, Window, Wipe, Wiped
+from emqproxy.scripts.arguments import whole
+from emqproxy.scripts.operation import Happening, Script
+from emqproxy.session.exchange import NOT_RUN, Command, ErrorReply, Exchange
+
+WIPES: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
+
+
+class Wiping(msgspec.Struct, frozen=True):
+    """A recognised wipe."""
+
+    script: Script
+    dbs: tuple[int, ...] | None
+    """Which databases; None: the one it runs in, empty: all."""
+
+    def intents(self, at: Place, db: int) -> tuple[AnyIntent, ...]:
+        """It may end locks anywhere: one intent."""
+        return (Wipe(at, Queue(db, b"")),)
+
+    def happenings(self, exchange: Exchange, at: Place) -> tuple[Happening, ...]:
+        """Wiped, unless Redis said that it did not; an answer that never came may have been an OK."""
+        window = Window(exchange.opened, exchange.closed)
+        queue = Queue(exchange.db, b"")
+        last = Happening(Nothing(at, window, queue), None)
+        if exchange.reply is NOT_RUN or isinstance(exchange.reply, ErrorReply):
+            return (last,)
+        dbs: tuple[int | None, ...] = (exchange.db,) if self.dbs is None else self.dbs or (None,)
+        wiped = (Wiped(at._replace(part=i + 1), window, db) for i, db in enumerate(dbs))
+        return (*(Happening(fact, None) for fact in wiped), last)
+
+
+def recognise_wipe(command: Command) -> Wiping | None:
+    """By its name; None where Redis will refuse it."""
+    script = Script(command.name.decode(), 0, "", "catalogue", "")
+    if command.name == b"FLUSHALL":
+        return Wiping(script, ())
+    if command.name == b"FLUSHDB":
+        return Wiping(script, None)
+    numbers = [whole(word) for word in command.words[1:3]]
+    if len(command.words) != 3 or None in numbers:
+        return None
+    return Wiping(script, tuple(number for number in numbers if number is not None))
