@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from emqproxy.locks.events import AnyIntent, Instant, Lock, LockIntent, Place, Queue, Wipe
 
-
 EVERYTHING: Final = Queue(-1, b"")
 """Stands for all locks of all databases."""
 

@@ -86,9 +86,7 @@ class Model(NamedTuple):
 
 
 def begin(jobs: int, workers: int = 2, conns: int = 2) -> Model:
-    return Model(
-        START, (None,) * jobs, ("wait",) * jobs, (False,) * jobs, (None,) * (workers * conns), ((),) * workers
-    )
+    return Model(START, (None,) * jobs, ("wait",) * jobs, (False,) * jobs, (None,) * (workers * conns), ((),) * workers)
 
 
 Choice = tuple[str, int, Ask | None]
@@ -186,7 +184,7 @@ def after(m: Model, choice: Choice) -> Model:
     return m._replace(out=(*m.out[:conn], out, *m.out[conn + 1 :]))
 
 
-class Broken(AssertionError):
+class BrokenError(AssertionError):
     """The ledger said something that is not true."""
 
 
@@ -281,27 +279,27 @@ class Run:
     def _check(self, verdict: Verdict) -> None:
         fact, finding = verdict.fact, verdict.finding
         if finding is not None and finding.suspects in {Suspect.BYPASSER, Suspect.CLOCK}:
-            raise Broken(f"{finding.word} of {fact}")
+            raise BrokenError(f"{finding.word} of {fact}")
         if isinstance(fact, Lapsed):
             loss = self._loss(fact.lock, fact.token)
             if loss is None or loss.how != "expired":
-                raise Broken(f"lapse told of {fact.token!r}, in truth {loss}")
+                raise BrokenError(f"lapse told of {fact.token!r}, in truth {loss}")
             return
         if not isinstance(fact, (Renewed, NotMine, Released, Absent, HeldByOther)):
             return
         if finding is Finding.STRAGGLER:
             loss = self._loss(fact.lock, fact.token)
             if loss is None or loss.at > fact.window.opened:
-                raise Broken(f"straggler {fact}, in truth {loss}")
+                raise BrokenError(f"straggler {fact}, in truth {loss}")
         if isinstance(fact, Renewed) and verdict.grade in {Grade.LATE, Grade.CRITICAL}:
             sets = self.sets[self._key(fact.lock, fact.token)]
             since = max(s for s in sets if s <= fact.window.opened)
             if fact.window.opened - since < 0.6 * TTL_MS * MS:
-                raise Broken(f"{verdict.grade} of a renewal {fact.window.opened - since} ns after a success")
+                raise BrokenError(f"{verdict.grade} of a renewal {fact.window.opened - since} ns after a success")
         if verdict.grade is Grade.TOO_LATE:
             loss = self._loss(fact.lock, fact.token)
             if loss is None or loss.how == "released":
-                raise Broken(f"too late {fact}, in truth {loss}")
+                raise BrokenError(f"too late {fact}, in truth {loss}")
 
     def _claims(self) -> None:
         """What `judge` says while nothing is out: a stranger's success would be foreign while the lock is certainly
@@ -311,13 +309,13 @@ class Run:
         for job in range(len(self.m.locks)):
             holder = alive(self.m, job)
             if self._judged(job, b"stranger") is Finding.FOREIGN and holder is None:
-                raise Broken(f"{job} is held by nobody, and the ledger is certain that it is")
+                raise BrokenError(f"{job} is held by nobody, and the ledger is certain that it is")
             for _, token in self.sets:
                 found = self._judged(job, token)
                 if holder == token and found is not None and found.suspects is not Suspect.NOBODY:
-                    raise Broken(f"{token!r} holds {job}, and the ledger would call its finish {found}")
+                    raise BrokenError(f"{token!r} holds {job}, and the ledger would call its finish {found}")
                 if holder is not None and found is Finding.RESURRECTED:
-                    raise Broken(f"{holder!r} holds {job}, and the ledger is certain that nobody does")
+                    raise BrokenError(f"{holder!r} holds {job}, and the ledger is certain that nobody does")
 
     def _judged(self, job: int, token: bytes) -> Finding | None:
         return self.ledger.judge(Release(Place(9, 1), QUEUE, lock_of(job), token), self.m.now).finding
@@ -340,7 +338,8 @@ def facts(conn: int, out: Out, now: int) -> list[AnyFact]:
     if ask.kind == "sweep":
         named: tuple[int, ...] = out.answer  # type: ignore[assignment]
         found: list[AnyFact] = [
-            Absent(place._replace(part=i + 1), window, lock_of(job), QUEUE, b"", swept=True) for i, job in enumerate(named)
+            Absent(place._replace(part=part), window, lock_of(job), QUEUE, b"", swept=True)
+            for part, job in enumerate(named, 1)
         ]
         return [*found, Nothing(place, window, QUEUE)]
     lock = lock_of(ask.job)

@@ -16,7 +16,7 @@ from emqproxy.locks.verdicts import Finding
 from tests.locks.simulator import (
     PICKED,
     Ask,
-    Broken,
+    BrokenError,
     Choice,
     Run,
     after,
@@ -64,7 +64,7 @@ def test_taking_facts_as_they_arrive_is_not_sound() -> None:
         jobs, history = wandering(seed)
         try:
             Run(ArrivalOrder(), jobs).play(history)
-        except Broken:
+        except BrokenError:
             broken += 1
     assert broken > 5
 
@@ -73,5 +73,5 @@ def test_the_simulator_can_be_lied_to() -> None:
     """A lock deleted behind everybody's back is not put down to nobody."""
     run = Run(LockLedger(), 1).play(PICKED)
     run.m = run.m._replace(locks=(None,))
-    with pytest.raises(Broken, match=Finding.DISPUTED.word):
+    with pytest.raises(BrokenError, match=Finding.DISPUTED.word):
         run.play([("send", 0, Ask("renew", 0, b"w0:0")), ("run", 0, None), ("read", 0, None)])

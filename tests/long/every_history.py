@@ -13,7 +13,7 @@ import sys
 import time
 
 from emqproxy.locks.ledger import LockLedger
-from tests.locks.simulator import PICKED, Broken, Run, histories
+from tests.locks.simulator import PICKED, BrokenError, Run, histories
 
 STARTS = [(jobs, start, preamble) for jobs in (1, 2) for start, preamble in (("empty", ()), ("picked", PICKED))]
 
@@ -29,15 +29,20 @@ def main() -> int:
             for history in histories(jobs, depth, preamble):
                 try:
                     Run(LockLedger(), jobs).play(history)
-                except Broken as broken:
+                except BrokenError as broken:
                     print(f"untrue: {broken}\n  " + "\n  ".join(map(str, history)))
                     return 1
                 count += 1
                 if count % 256 == 0 and time.monotonic() > end:
-                    print(f"{jobs} job(s), {start}, {depth} choices: {count} histories, not all of them; {total + count} in all")
+                    print(
+                        f"{jobs} job(s), {start}, {depth} choices: {count} histories, not all of them; {total + count} in all"
+                    )
                     return 0
             total += count
-            print(f"{jobs} job(s), {start}, {depth} choices: all {count} histories, {time.monotonic() - began:.1f} s", flush=True)
+            print(
+                f"{jobs} job(s), {start}, {depth} choices: all {count} histories, {time.monotonic() - began:.1f} s",
+                flush=True,
+            )
         depth += 1
 
 
