@@ -13,17 +13,8 @@ from emqproxy.locks.account import Account
 from emqproxy.locks.events import Place
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding
-from tests.locks.simulator import (
-    PICKED,
-    Ask,
-    BrokenError,
-    Choice,
-    Run,
-    after,
-    begin,
-    choices,
-    histories,
-)
+from tests.locks.simulator import BrokenError, Run
+from tests.locks.small_redis import PICKED, Ask, Choice, after, begin, choices, histories
 
 
 class ArrivalOrder(LockLedger):

@@ -13,7 +13,8 @@ import sys
 import time
 
 from emqproxy.locks.ledger import LockLedger
-from tests.locks.simulator import PICKED, BrokenError, Run, histories
+from tests.locks.simulator import BrokenError, Run
+from tests.locks.small_redis import PICKED, histories
 
 STARTS = [(jobs, start, preamble) for jobs in (1, 2) for start, preamble in (("empty", ()), ("picked", PICKED))]
 
@@ -35,7 +36,7 @@ def main() -> int:
                 count += 1
                 if count % 256 == 0 and time.monotonic() > end:
                     print(
-                        f"{jobs} job(s), {start}, {depth} choices: {count} histories, not all of them; {total + count} in all"
+                        f"{jobs} job(s), {start}, {depth} choices: {count} histories, not all; {total + count} in all"
                     )
                     return 0
             total += count
