@@ -47,7 +47,7 @@ UNMIRRORED = {
 def files(suffixes: set[str] = TEXTS) -> Iterator[Path]:
     """What is committed, as far as a walk can tell: also where no git is."""
     for path in ROOT.iterdir():
-        if path.is_file() and path.suffix in suffixes:
+        if path.is_file() and path.suffix in suffixes and path.name not in LEFT_OUT:  # .git is a file in a worktree
             yield path
     for top in TOP:
         for folder, below, names in os.walk(ROOT / top):

@@ -49,6 +49,8 @@ def test_an_answer_that_never_came_may_have_been_an_ok() -> None:
     assert wiping(b"FLUSHDB", reply=LOST)[1] == [2]
 
 
-@pytest.mark.parametrize("words", [(b"SWAPDB",), (b"SWAPDB", b"0"), (b"SWAPDB", b"x", b"1"), (b"SWAPDB", b"0", b"1", b"2")])
+@pytest.mark.parametrize(
+    "words", [(b"SWAPDB",), (b"SWAPDB", b"0"), (b"SWAPDB", b"x", b"1"), (b"SWAPDB", b"0", b"1", b"2")]
+)
 def test_what_redis_refuses_is_nothing(words: tuple[bytes, ...]) -> None:
     assert wiping(*words) == ([], [])
