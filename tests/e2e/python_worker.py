@@ -85,6 +85,9 @@ class Processors:
     async def hang(self, job: Any, token: str, first: bool) -> None:
         await asyncio.Event().wait()
 
+    async def nap(self, job: Any, token: str, first: bool) -> None:
+        await asyncio.sleep(job.data["ms"] / 1000)
+
 
 async def produce(config: dict[str, Any]) -> None:
     """Adds the jobs, says their ids, ends."""
@@ -111,6 +114,22 @@ def listen(worker: Worker, processors: Processors) -> None:
     worker.on("lockRenewalFailed", lambda ids: answered("renewal_refused", ids))
 
 
+def watch_lag(lag_us_min: int) -> None:
+    """A beat on the event loop: what lies between two beats beyond its 10 ms is the loop's own lag.
+
+    The instants are those of the machine's monotonic clock, which every process on it shares.
+    """
+    loop = asyncio.get_running_loop()
+
+    def beat(due: int) -> None:
+        at = time.monotonic_ns() // 1000
+        if at - due >= lag_us_min:
+            say("lag", at_us=at, lag_us=at - due)
+        loop.call_later(0.01, beat, at + 10_000)
+
+    loop.call_later(0.01, beat, time.monotonic_ns() // 1000 + 10_000)
+
+
 async def work(config: dict[str, Any]) -> None:
     """Works until it is told to close or its stdin ends."""
     processors = Processors(config)
@@ -119,6 +138,8 @@ async def work(config: dict[str, Any]) -> None:
     listen(worker, processors)
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    if "lag_us_min" in config:
+        watch_lag(config["lag_us_min"])
     say("ready")
     while line := await commands.readline():
         command = json.loads(line)

@@ -1,5 +1,6 @@
 // An unmodified bullmq worker whose processors are chosen by the job's name. argv[2] is the configuration:
-//   {port, adapter, username?, password?, prefix, queue, options: {lockDuration, lockRenewTime, stalledInterval, …}}
+//   {port, adapter, username?, password?, prefix, queue, options: {lockDuration, lockRenewTime, stalledInterval, …},
+//    lag_us_min?: how late its own loop has to be for a line about it}
 // stdout: one JSON object a line, {event, …}. stdin: {"do": "let", "job": id} frees a held job, {"do": "close"}.
 import { config, connection, onCommand, require, say } from './lib.mjs';
 
@@ -50,6 +51,7 @@ const processors = {
   },
   hold: async job => { await gate(job.id).opened; },
   hang: async () => { await new Promise(() => {}); },
+  nap: async job => { await new Promise(resolve => setTimeout(resolve, job.data.ms)); },
 };
 
 async function run(job, token) {
@@ -79,6 +81,22 @@ worker.on('lockRenewalFailed', ids => {
     renewals.get(id)?.();
   }
 });
+
+// A beat on the event loop: what lies between two beats beyond its 10 ms is the loop's own lag. The instants are those
+// of the machine's monotonic clock, which every process on it shares.
+function watchLag(lagUsMin) {
+  const now = () => Number(process.hrtime.bigint() / 1000n);
+  let due = now() + 10_000;
+  const beat = () => {
+    const at = now();
+    if (at - due >= lagUsMin) say('lag', { at_us: at, lag_us: at - due });
+    due = at + 10_000;
+    setTimeout(beat, 10).unref();
+  };
+  setTimeout(beat, 10).unref();
+}
+
+if (config.lag_us_min) watchLag(config.lag_us_min);
 
 let closing = false;
 onCommand({
