@@ -1,7 +1,7 @@
 """The account of one lock: what can be true of it, the facts that are not settled, and the attempts as they are told.
 
-Two layers. `ends` are the worlds that can be true now: they judge. Attempts are the story: one begins with each grant
-(or the first proof of a holding whose grant was not seen) and ends when no world has its token as the holder.
+Two layers. `ends` are the worlds that can be true now: they judge. The attempts are the story: an attempt ends when
+no world has its token as the holder.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Final
 
 import msgspec
 
-from emqproxy.locks.events import Granted, Instant, Lock, NotMine, Place, Queue, Renewed, Window
+from emqproxy.locks.events import Granted, Instant, Lapsed, Lock, NotMine, Place, Queue, Renewed, Window
 from emqproxy.locks.grading import Grading, end_by
-from emqproxy.locks.orders import FACTS_MAX, Heard, Meaning, clusters, weigh
+from emqproxy.locks.orders import FACTS_MAX, WORLDS_MAX, Heard, Meaning, clusters, weigh
+from emqproxy.locks.story import Story
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Suspect, Verdict
-from emqproxy.locks.worlds import MS, PAST_MAX, World
+from emqproxy.locks.worlds import MS, World
 
 RETENTION_NS_MIN: Final = 60_000 * MS
 """An account is kept for twice this, or twice its time to live, after it was last heard of."""
 _HARMLESS = frozenset({None, Grade.ON_TIME, Grade.UNKNOWN})
-_LATE = frozenset({Grade.LATE, Grade.CRITICAL})
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -32,21 +32,12 @@ class Pending(msgspec.Struct, eq=False):
     said: bool = False
 
 
-class Telling(msgspec.Struct, eq=False):
-    """An attempt that is open."""
-
-    attempt: Attempt
-    deserted: bool = False
-    """The connection that spoke for it last is closed."""
-    over: bool = False
-    """Told to be over, and still the holder: lapsed with nobody left to speak for it."""
-
-
 class Account(msgspec.Struct, eq=False):
     """One lock. Facts come in by `hear`; `review` says what can be said, in the order in which it happened."""
 
     lock: Lock
     queue: Queue
+    story: Story
     settled: tuple[World, ...] = (World(),)
     """What can have been true before the pending facts."""
     ends: tuple[World, ...] = (World(),)
@@ -54,12 +45,6 @@ class Account(msgspec.Struct, eq=False):
     pending: list[Pending] = msgspec.field(default_factory=list)
     lapse_waits: set[Place] = msgspec.field(default_factory=set)
     """A lapse is due and waits for these."""
-    open: dict[bytes, Telling] = msgspec.field(default_factory=dict)
-    """By token: the attempts that are open; nearly always one or none."""
-    past: dict[bytes, Attempt] = msgspec.field(default_factory=dict)
-    """By token: the last attempt that ended; at most PAST_MAX."""
-    taken: dict[bytes, int] = msgspec.field(default_factory=dict)
-    """By token: how often it took this job; at most PAST_MAX."""
     heard_at: Instant = 0
     """When the last fact was closed."""
 
@@ -75,7 +60,7 @@ class Account(msgspec.Struct, eq=False):
     def lapses_at(self) -> Instant | None:
         """When its lapse is to be told, if time brings nothing else; None where none is to be told."""
         holder = self.sure_holder
-        telling = self.open.get(holder) if holder is not None else None
+        telling = self.story.open.get(holder) if holder is not None else None
         if telling is None or telling.attempt.lapsed:
             return None
         return max(world.gone_after for world in self.ends)
@@ -88,15 +73,21 @@ class Account(msgspec.Struct, eq=False):
 
     # ---------------------------------------------------------------- facts
 
-    def hear(self, heard: Heard, waits: set[Place], grading: Grading) -> list[Verdict]:
-        """A fact; what can be said now, of it and of those before it."""
+    def hear(self, heard: Heard, waits: set[Place], grading: Grading, unsure_until: Instant = 0) -> list[Verdict]:
+        """A fact; what can be said now, of it and of those before it.
+
+        One that was sent before `unsure_until` may have run before or after something that was not seen.
+        """
         self.heard_at = max(self.heard_at, heard.fact.window.closed)
+        if heard.fact.window.opened < unsure_until:
+            self.pending.append(Pending(heard, waits))
+            return self.give_up(grading)
         if not self.pending and not waits:  # nearly every fact: nothing to weigh it against
             meaning = weigh(self.settled, (heard,))
             self.settled = self.ends = meaning.ends
             return [self._say(0, (heard,), meaning, grading)]
         self.pending.append(Pending(heard, waits))
-        return self._give_up(grading) if len(self.pending) > FACTS_MAX else self.review(grading)
+        return self.give_up(grading) if len(self.pending) > FACTS_MAX else self.review(grading)
 
     def review(self, grading: Grading) -> list[Verdict]:
         """What can be said now; settles what nothing can change any more."""
@@ -131,32 +122,36 @@ class Account(msgspec.Struct, eq=False):
             self.settled = weigh(self.settled, group).ends
             self.pending = [p for p in self.pending if p.heard.fact.place not in places]
 
-    def _give_up(self, grading: Grading) -> list[Verdict]:
-        """Too many facts at once: nothing is claimed of any of them, and nothing is known afterwards."""
-        untold = sorted((p.heard for p in self.pending if not p.said), key=lambda heard: heard.fact.window)
-        nothing = (World(),)
-        self.settled = self.ends = nothing
+    def give_up(self, grading: Grading) -> list[Verdict]:
+        """Facts that cannot be weighed: nothing is claimed of any, and afterwards nothing is certain."""
+        untold = sorted((p.heard for p in self.pending if not p.said), key=lambda h: (h.fact.window, h.fact.place))
         self.pending = []
-        meaning = Meaning((Finding.DOUBTFUL,), (0,), nothing, nothing, nothing)
-        return [self._say(0, (heard,), meaning, grading) for heard in untold]
+        self.doubt([World()])
+        verdicts = []
+        for heard in untold:  # for the story's sake: who holds it may be known, though since when and until when is not
+            meaning = weigh(self.ends, (heard,))
+            self.settled = self.ends = _at_most((World(), *meaning.ends))
+            mild = meaning._replace(findings=(Finding.DOUBTFUL,), kindest=(World(),), ends=self.ends)
+            verdicts.append(self._say(0, (heard,), mild, grading))
+        return verdicts
 
     # ---------------------------------------------------------------- the story
 
     def _say(self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading) -> Verdict:
         fact, sent = group[index]
         figures = grading.figures(meaning.kindest[index], fact, sent)
+        story = self.story
         over: list[Attempt] = []
         if isinstance(fact, Granted):
-            if fact.token in self.open:
-                attempt = self.close(fact.token, End.SUPERSEDED, fact.window)
-                over += [attempt] if attempt is not None else []
-            self._begin(fact, partial=False)
+            if fact.token in story.open:
+                over += story.close_all({fact.token: End.SUPERSEDED}, fact.window)
+            story.begin(fact, partial=False)
         elif isinstance(fact, Renewed):
-            self._renewed(fact, figures.grade)
-        elif isinstance(fact, NotMine) and fact.renewal and (telling := self.open.get(fact.token)) is not None:
-            telling.attempt = msgspec.structs.replace(telling.attempt, refused=telling.attempt.refused + 1)
+            if not story.renewed(fact, figures.grade) and any(w.holder == fact.token for w in self.ends):
+                story.begin(fact, partial=True)
+        elif isinstance(fact, NotMine) and fact.renewal:
+            story.refused(fact.token)
         over += self._close_unheld(index, group, meaning)
-        still = self.open.get(fact.token)
         holds = all(world.holder == fact.token for world in meaning.ends)
         return Verdict(
             fact,
@@ -165,108 +160,63 @@ class Account(msgspec.Struct, eq=False):
             age_ms=figures.age_ms,
             remaining_ms=figures.remaining_ms,
             ttl_ms=meaning.ends[0].ttl_ms if holds else None,
-            attempt=still.attempt if still is not None else self.past.get(fact.token),
+            attempt=story.of(fact.token),
             over=tuple(over),
             at=self.heard_at,
-        )
-
-    def _begin(self, fact: Granted | Renewed, *, partial: bool) -> None:
-        number = self.taken.pop(fact.token, 0)
-        self.taken[fact.token] = number + 1
-        _bound(self.taken)
-        attempt = Attempt(
-            self.lock,
-            self.queue,
-            fact.token,
-            number,
-            started=fact.window,
-            partial=partial,
-            conn=fact.place.conn,
-            proved=fact.window,
-            ttl_ms=fact.ttl_ms,
-            renewals=1 if partial else 0,
-            late=0,
-            refused=0,
-            lapsed=False,
-        )
-        self.open[fact.token] = Telling(attempt)
-
-    def _renewed(self, fact: Renewed, grade: Grade | None) -> None:
-        telling = self.open.get(fact.token)
-        if telling is None:
-            if any(w.holder == fact.token for w in self.ends):
-                self._begin(fact, partial=True)
-            return
-        attempt = telling.attempt
-        telling.deserted = False
-        telling.attempt = msgspec.structs.replace(
-            attempt,
-            conn=fact.place.conn,
-            proved=max(attempt.proved, fact.window),
-            ttl_ms=fact.ttl_ms,
-            renewals=attempt.renewals + 1,
-            late=attempt.late + (grade in _LATE),
-            lapsed=False,
         )
 
     def _close_unheld(self, index: int, group: Sequence[Heard], meaning: Meaning) -> list[Attempt]:
         """Attempts whose token holds the lock in no world any more."""
         over: list[Attempt] = []
-        for token in [t for t in self.open if not any(world.holder == t for world in meaning.ends)]:
+        for token in [t for t in self.story.open if not any(world.holder == t for world in meaning.ends)]:
             taker = _taker(token, meaning)
             at = index if taker is None else taker
-            attempt = self.close(token, end_by(group[at].fact, meaning.before[at], token), group[at].fact.window)
-            over += [attempt] if attempt is not None else []
+            end = end_by(group[at].fact, meaning.before[at], token)
+            over += self.story.close_all({token: end}, group[at].fact.window)
         return over
 
-    def close(self, token: bytes, end: End, window: Window) -> Attempt | None:
-        """Ends an attempt; None where it had been told to be over before."""
-        telling = self.open.pop(token)
-        attempt = telling.attempt if telling.over else msgspec.structs.replace(telling.attempt, end=end, ended=window)
-        self.past.pop(token, None)
-        self.past[token] = attempt
-        _bound(self.past)
-        return None if telling.over else attempt
-
-    def _close_all(self, end: End, window: Window) -> list[Attempt]:
-        closed = [self.close(token, end, window) for token in list(self.open)]
-        return [attempt for attempt in closed if attempt is not None]
-
-    def lapse(self, token: bytes) -> Attempt:
-        """Its deadline has passed unrenewed; the attempt stays open until something proves that its holder lost."""
-        telling = self.open[token]
-        telling.attempt = msgspec.structs.replace(telling.attempt, lapsed=True)
-        return telling.attempt
-
-    def desert(self, conn: int, window: Window) -> list[Attempt]:
-        """A connection is closed: attempts it spoke for last are over now if their deadline has passed, else then."""
-        over: list[Attempt] = []
-        for token, telling in self.open.items():
-            if telling.attempt.conn == conn:
-                telling.deserted = True
-                ended = self.end_if_deserted(token, window) if telling.attempt.lapsed else None
-                over += [ended] if ended is not None else []
-        return over
-
-    def end_if_deserted(self, token: bytes, window: Window) -> Attempt | None:
-        """Ends the story of an attempt that has lapsed with nobody left to speak for it; the lock stands as lapsed."""
-        telling = self.open[token]
-        if telling.over or not telling.deserted:
-            return None
-        telling.over = True
-        telling.attempt = msgspec.structs.replace(telling.attempt, end=End.LAPSED, ended=window)
-        return telling.attempt
-
-    def wipe(self, worlds: tuple[World, ...], end: End, window: Window) -> list[Attempt]:
-        """Whatever was known is no longer: the lock went away by hand, or was forgotten."""
+    def wipe(self, worlds: tuple[World, ...], window: Window) -> list[Attempt]:
+        """Whatever was known is no longer: the lock went away by hand."""
         self.settled = self.ends = worlds
         self.lapse_waits.clear()
-        return self._close_all(end, window)
+        return self.story.close_all(dict.fromkeys(self.story.open, End.WIPED), window)
+
+    def end_all(self) -> list[Attempt]:
+        """Nobody will ask for it any more: how each open attempt ended, at its kindest."""
+        window = Window(self.heard_at, self.forget_at)
+        gave_back = {past.token for world in self.ends for past in world.past if past.left}
+        ends = {token: End.RELEASED if token in gave_back else End.LAPSED for token in self.story.open}
+        return self.story.close_all(ends, window)
+
+    def lapse(self) -> Verdict:
+        """Its deadline has passed unrenewed; the attempt stays open until something proves that its holder lost."""
+        world = max(self.ends, key=lambda w: w.gone_after)
+        assert world.holder is not None
+        attempt = self.story.lapse(world.holder)
+        window = Window(min(w.alive_until for w in self.ends), world.gone_after)
+        # As of the deadline: when it is looked at changes nothing.
+        age_ms = (world.gone_after - world.proved.closed) / MS
+        over = self.story.end_if_deserted(world.holder, window)
+        return Verdict(
+            Lapsed(Place(attempt.conn, 0), window, self.lock, self.queue, world.holder),
+            Finding.SOUND,
+            age_ms=age_ms,
+            remaining_ms=world.ttl_ms - age_ms,
+            ttl_ms=world.ttl_ms,
+            attempt=attempt,
+            over=() if over is None else (over,),
+            at=world.gone_after,
+        )
 
     def doubt(self, worlds: list[World]) -> None:
-        """More can be true than was known."""
-        self.settled = tuple(dict.fromkeys((*self.settled, *worlds)))
-        self.ends = tuple(dict.fromkeys((*self.ends, *worlds)))
+        """More can be true than was known. Facts that are not settled must have been given up before."""
+        self.settled = self.ends = _at_most((*self.ends, *worlds))
+
+
+def _at_most(worlds: tuple[World, ...]) -> tuple[World, ...]:
+    """Each once; past so many, what is known is nothing."""
+    each = tuple(dict.fromkeys(worlds))
+    return each if len(each) <= WORLDS_MAX else (World(),)
 
 
 def _taker(token: bytes, meaning: Meaning) -> int | None:
@@ -277,8 +227,3 @@ def _taker(token: bytes, meaning: Meaning) -> int | None:
         if meaning.before[i].holder == token and after != token:
             return i
     return None
-
-
-def _bound(of: dict[bytes, int] | dict[bytes, Attempt]) -> None:
-    while len(of) > PAST_MAX:
-        del of[next(iter(of))]

@@ -7,6 +7,7 @@ from typing import Final
 
 from emqproxy.locks.account import Account
 from emqproxy.locks.events import Lock, Queue, Wiped
+from emqproxy.locks.story import Story
 from emqproxy.locks.verdicts import Attempt
 
 EVICT_LOOK: Final = 16
@@ -21,8 +22,8 @@ class Accounts:
         """Forgotten for want of room."""
         self._locks_max = max(1, locks_max)
         self._by_lock: dict[Lock, Account] = {}
-        self._of_conn: dict[int, set[Lock]] = {}
-        """Locks with an open attempt that this connection spoke for last; no empty sets."""
+        self._of_conn: dict[int, dict[Lock, None]] = {}
+        """Locks with an open attempt that this connection spoke for last, in that order; no empty ones."""
 
     def __len__(self) -> int:
         return len(self._by_lock)
@@ -42,12 +43,12 @@ class Accounts:
                 evicted = self._oldest()
                 self.drop(evicted)
                 self.evicted += 1
-            account = self._by_lock[lock] = Account(lock, queue)
+            account = self._by_lock[lock] = Account(lock, queue, Story(lock, queue))
         return account, evicted
 
     def drop(self, account: Account) -> None:
         """Forgets it."""
-        self.let_go(telling.attempt for telling in account.open.values())
+        self.let_go(telling.attempt for telling in account.story.open.values())
         del self._by_lock[account.lock]
 
     def hit_by(self, wiped: Wiped) -> list[Account]:
@@ -69,15 +70,15 @@ class Accounts:
 
     def note_speakers(self, account: Account) -> None:
         """After facts: which connections speak for it now."""
-        for telling in account.open.values():
-            self._of_conn.setdefault(telling.attempt.conn, set()).add(account.lock)
+        for telling in account.story.open.values():
+            self._of_conn.setdefault(telling.attempt.conn, {})[account.lock] = None
 
     def let_go(self, attempts: Iterable[Attempt]) -> None:
         """Attempts that are over: nobody speaks for them."""
         for attempt in attempts:
             locks = self._of_conn.get(attempt.conn)
             if locks is not None:
-                locks.discard(attempt.lock)
+                locks.pop(attempt.lock, None)
                 if not locks:
                     del self._of_conn[attempt.conn]
 
@@ -88,4 +89,4 @@ class Accounts:
     def _oldest(self) -> Account:
         """One of the oldest that has ended, else the oldest."""
         oldest = [account for account, _ in zip(self._by_lock.values(), range(EVICT_LOOK), strict=False)]
-        return next((a for a in oldest if not a.open and not a.pending), oldest[0])
+        return next((a for a in oldest if not a.story.open and not a.pending), oldest[0])

@@ -15,6 +15,7 @@ and could explain it; and for no later one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -28,7 +29,6 @@ from emqproxy.locks.events import (
     AnyLockFact,
     Blinded,
     Instant,
-    Lapsed,
     Lock,
     LockFact,
     LockIntent,
@@ -43,8 +43,8 @@ from emqproxy.locks.events import (
 from emqproxy.locks.flights import Flights
 from emqproxy.locks.grading import Grading
 from emqproxy.locks.orders import Heard, weigh
-from emqproxy.locks.verdicts import Attempt, End, Finding, Suspect, Verdict
-from emqproxy.locks.worlds import MS, LeaseState, World
+from emqproxy.locks.verdicts import Attempt, Finding, Suspect, Verdict
+from emqproxy.locks.worlds import LeaseState, World
 
 TICK_MAX: Final = 1_000
 """Accounts one tick looks at: the rest is due at once, and the loop gets its turn between."""
@@ -63,10 +63,12 @@ class LockLedger:
         self._accounts = Accounts(locks_max)
         self._flights = Flights()
         self._deadlines = Deadlines()
-        self._waiting: dict[Place, set[Lock]] = {}
-        """Which accounts wait for an answer."""
+        self._waiting: dict[Place, dict[Lock, None]] = {}
+        """Which accounts wait for an answer, in the order in which they began to."""
         self._blind: set[int] = set()
         """Connections that are OPAQUE."""
+        self._unsure_until: Instant = 0
+        """What was sent before may have run before or after a wipe, a failed pickup or something unseen."""
 
     # ---------------------------------------------------------------- getters
 
@@ -80,7 +82,7 @@ class LockLedger:
 
     def open_attempts(self) -> tuple[Attempt, ...]:
         """Attempts that have not ended, as they stand."""
-        return tuple(t.attempt for account in self._accounts for t in account.open.values() if not t.over)
+        return tuple(t.attempt for account in self._accounts for t in account.story.open.values() if not t.over)
 
     def next_deadline(self) -> Instant | None:
         """When `tick` has something to say next, at the earliest."""
@@ -103,19 +105,19 @@ class LockLedger:
 
         Its own request is in flight until then: a lapse that it may explain has waited for it.
         """
-        verdicts = self.tick(fact.window.closed)
+        verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
         match fact:
             case LockFact():
                 verdicts += self._account(fact, fact.window.opened if flight is None else flight.opened)
             case Wiped():
-                verdicts.append(self._wipe(fact))
+                verdicts += self._wipe(fact)
             case Sighted():
                 verdicts.append(self._sighted(fact))
             case Blinded():
-                verdicts.append(self._blinded(fact))
+                verdicts += self._blinded(fact)
             case PerhapsGranted():
-                verdicts.append(self._perhaps_granted(fact))
+                verdicts += self._perhaps_granted(fact)
             case Nothing():
                 verdicts.append(Verdict(fact, None, at=fact.window.closed))
             case _:
@@ -149,6 +151,19 @@ class LockLedger:
                 self._due(account, now, verdicts)
         return verdicts
 
+    def _caught_up(self, fact: AnyFact) -> list[Verdict]:
+        """A tick stops at so many: what time has brought before a fact is told before it all the same."""
+        verdicts: list[Verdict] = []
+        now, due = fact.window.closed, self._deadlines.first()
+        if due is None or due > now:
+            return verdicts
+        if not isinstance(fact, LockFact):
+            while more := self.tick(now):
+                verdicts += more
+        elif (account := self._accounts.get(fact.lock)) is not None:
+            self._due(account, now, verdicts)
+        return verdicts
+
     def _due(self, account: Account, now: Instant, verdicts: list[Verdict]) -> None:
         """An account's time has come: its lapse, its being forgotten, or nothing yet."""
         gone = account.lapses_at
@@ -156,55 +171,36 @@ class LockLedger:
             if gone <= now and not account.lapse_waits:
                 account.lapse_waits = self._wait(account, gone)
                 if not account.lapse_waits:
-                    verdicts.append(self._lapse(account))
+                    verdicts.append(lapse := account.lapse())
+                    self._accounts.let_go(lapse.over)
         elif account.forget_at <= now and account.pending:  # an answer is still out, after all that time
             self._deadlines.no_later(account.lock, now + RETENTION_NS_MIN)
             return
         elif account.forget_at <= now:
-            window = Window(account.heard_at, account.forget_at)
-            over = account.wipe((World(),), End.LAPSED, window)
+            over = account.end_all()
             self._drop(account)
             nothing = Nothing(Place(0, 0), Window(now, now), account.queue)
             verdicts += [Verdict(nothing, None, over=(attempt,), at=now) for attempt in over]
             return
         self._arm(account)
 
-    def _lapse(self, account: Account) -> Verdict:
-        world = max(account.ends, key=lambda w: w.gone_after)
-        assert world.holder is not None
-        attempt = account.lapse(world.holder)
-        place = Place(attempt.conn, 0)
-        window = Window(min(w.alive_until for w in account.ends), world.gone_after)
-        fact = Lapsed(place, window, account.lock, account.queue, world.holder)
-        # As of the deadline: when it is looked at changes nothing.
-        age_ms = (world.gone_after - world.proved.closed) / MS
-        over = account.end_if_deserted(world.holder, window)
-        self._accounts.let_go([over] if over is not None else [])
-        return Verdict(
-            fact,
-            Finding.SOUND,
-            age_ms=age_ms,
-            remaining_ms=world.ttl_ms - age_ms,
-            ttl_ms=world.ttl_ms,
-            attempt=attempt,
-            over=(over,) if over is not None else (),
-            at=world.gone_after,
-        )
-
     # ---------------------------------------------------------------- one lock
 
     def _account(self, fact: AnyLockFact, sent: Instant) -> list[Verdict]:
         account, evicted = self._accounts.open(fact.lock, fact.queue)
+        verdicts: list[Verdict] = []
         if evicted is not None:
             self._deadlines.drop(evicted.lock)
+            verdicts = evicted.give_up(self._grading)
         waits = self._wait(account, fact.window.closed)
-        return self._heard(account, account.hear(Heard(fact, sent), waits, self._grading))
+        heard = account.hear(Heard(fact, sent), waits, self._grading, self._unsure_until)
+        return verdicts + self._heard(account, heard)
 
     def _wait(self, account: Account, before: Instant) -> set[Place]:
         """What an account has to wait for: it is told when each of them is answered."""
         waits = self._flights.bearing_on(account.lock, account.queue, before)
         for place in waits:
-            self._waiting.setdefault(place, set()).add(account.lock)
+            self._waiting.setdefault(place, {})[account.lock] = None
         return waits
 
     def _resolve(self, place: Place, now: Instant) -> list[Verdict]:
@@ -244,41 +240,49 @@ class LockLedger:
 
     # ---------------------------------------------------------------- many locks
 
-    def _wipe(self, fact: Wiped) -> Verdict:
-        over: list[Attempt] = []
+    def _wipe(self, fact: Wiped) -> list[Verdict]:
+        verdicts, over = self._unsure(hit := self._accounts.hit_by(fact), fact), []
         rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
-        for account in self._accounts.hit_by(fact):
-            over += account.wipe((World(None, rest),), End.WIPED, fact.window)
+        for account in hit:
+            over += account.wipe((World(None, rest),), fact.window)
+            self._arm(account)
         self._accounts.let_go(over)
-        return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
+        return [*verdicts, Verdict(fact, None, over=tuple(over), at=fact.window.closed)]
+
+    def _unsure(self, accounts: Iterable[Account], fact: AnyFact) -> list[Verdict]:
+        """No order can be weighed with it: what is not settled, and what comes late, claims nothing."""
+        self._unsure_until = max(self._unsure_until, fact.window.closed)
+        given_up = [(a, a.give_up(self._grading)) for a in accounts if a.pending]
+        return [verdict for account, said in given_up for verdict in self._heard(account, said)]
 
     def _sighted(self, fact: Sighted) -> Verdict:
         """A connection closed: attempts past their deadline that it spoke for are over, others when they lapse."""
         conn = fact.place.conn
         self._blind.discard(conn)
-        over = [a for account in self._accounts.spoken_for_by(conn) for a in account.desert(conn, fact.window)]
+        over = [a for account in self._accounts.spoken_for_by(conn) for a in account.story.desert(conn, fact.window)]
         self._accounts.hang_up(conn)
         return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
 
-    def _blinded(self, fact: Blinded) -> Verdict:
+    def _blinded(self, fact: Blinded) -> list[Verdict]:
         """From here on its renewals and releases are unseen: nothing is sure of the locks it spoke for."""
         self._blind.add(fact.place.conn)
-        for account in self._accounts.spoken_for_by(fact.place.conn):
+        accounts = self._accounts.spoken_for_by(fact.place.conn)
+        verdicts = self._unsure(accounts, fact)
+        for account in accounts:
             account.doubt([World(past=world.past) for world in account.ends])
             self._arm(account)
-        return Verdict(fact, None, at=fact.window.closed)
+        return [*verdicts, Verdict(fact, None, at=fact.window.closed)]
 
-    def _perhaps_granted(self, fact: PerhapsGranted) -> Verdict:
-        """It may have granted any job of its queue: each of its locks may have this holder now."""
-        for account in self._accounts:
-            if account.queue == fact.queue:
-                if fact.ttl_ms is None:
-                    account.doubt([World(past=world.past) for world in account.ends])
-                else:
-                    ttl_ms = fact.ttl_ms
-                    account.doubt([world.held(fact.token, fact.window, ttl_ms) for world in account.ends])
-                self._arm(account)
-        return Verdict(fact, None, at=fact.window.closed)
+    def _perhaps_granted(self, fact: PerhapsGranted) -> list[Verdict]:
+        """It may have granted any waiting job of its queue: each lock that need not have lived may have this holder."""
+        verdicts = self._unsure(accounts := [a for a in self._accounts if a.queue == fact.queue], fact)
+        for account in accounts:
+            lost = [world for world in account.ends if world.state(fact.window.closed) is not LeaseState.HELD]
+            ttl_ms = fact.ttl_ms
+            maybe = [World(past=w.past) if ttl_ms is None else w.held(fact.token, fact.window, ttl_ms) for w in lost]
+            account.doubt(maybe)
+            self._arm(account)
+        return [*verdicts, Verdict(fact, None, at=fact.window.closed)]
 
     # ---------------------------------------------------------------- small parts
 

@@ -78,7 +78,7 @@ class Past(NamedTuple):
     left: bool
     """It gave the lock back itself."""
     lost_by: Instant
-    """From then on it was certainly no longer its."""
+    """From then on it was certainly no longer its, and it could know."""
     proved: Window
     ttl_ms: int
 
@@ -141,11 +141,11 @@ class World(NamedTuple):
             tuple(p for p in past if p.token != token),
         )
 
-    def left_by(self, window: Window, *, left: bool, rest: LeaseState = LeaseState.UNSEEN) -> World:
-        """The holder holds it no more, at the latest since the end of the window."""
+    def left_by(self, window: Window, *, left: bool, rest: LeaseState = LeaseState.UNSEEN, told: bool = True) -> World:
+        """The holder holds it no more, at the latest since the end of the window; `told`: it knows."""
         if self.holder is None:
             return self._replace(rest=rest)
-        lost_by = min(self.gone_after, window.closed)
+        lost_by = min(self.gone_after, window.closed) if told else self.gone_after
         gone = Past(self.holder, left, lost_by, self.proved, self.ttl_ms)
         past = (*(p for p in self.past if p.token != self.holder), gone)[-PAST_MAX:]
         return World(None, rest, past=past)
@@ -253,7 +253,8 @@ def _perhaps(world: World, fact: Perhaps, finding: Finding, *, mine: bool) -> tu
     if not (mine or unknown):
         return (Step(finding, world),)
     if fact.ttl_ms is None:
-        done = world.left_by(fact.window, left=mine, rest=LeaseState.FREE)
+        # Its answer was not read: whoever asks again, unsure of its own finish, is no straggler.
+        done = world.left_by(fact.window, left=mine, rest=LeaseState.FREE, told=False)
     elif world.state(fact.window.opened) is LeaseState.LAPSED:
         return (Step(finding, world),)  # what has ended cannot be renewed
     else:
