@@ -50,6 +50,8 @@ class Grading(NamedTuple):
 
 def end_by(fact: LockFact, world: World, token: bytes) -> End:
     """How a token's holding ended, by the fact that took it and the world that fact found."""
+    if any(past.token == token and past.left for past in world.past):
+        return End.RELEASED  # before the fact: by a finish whose answer was not read
     if isinstance(fact, Released):
         return End.RELEASED if fact.token == token else End.SUPERSEDED
     if isinstance(fact, (Granted, Renewed, HeldByOther)):

@@ -17,8 +17,10 @@ from emqproxy.locks.events import (
     Lock,
     LockFact,
     NoProof,
+    Nothing,
     NotMine,
     Perhaps,
+    PerhapsGranted,
     Place,
     Queue,
     Release,
@@ -26,6 +28,7 @@ from emqproxy.locks.events import (
     Renew,
     Renewed,
     Sighted,
+    Sweep,
     Take,
     Window,
     Wiped,
@@ -86,13 +89,15 @@ KINDS = (
 )
 
 
-def intent_of(kind: str, place: Place, token: bytes, lock: Lock = JOB, ttl_ms: int = TTL) -> AnyIntent | None:
-    """What was asked, where a row's word is the answer. None for an id of a sweep, which nobody asked for by name."""
-    if kind == "grant":
+def intent_of(kind: str, place: Place, token: bytes, lock: Lock = JOB, ttl_ms: int = TTL) -> AnyIntent:
+    """What was asked, where a row's word is the answer."""
+    if kind == "swept":
+        return Sweep(place, QUEUE)
+    if kind in {"grant", "grant?", "nothing"}:
         return Take(place, QUEUE, token, ttl_ms)
     if kind in {"renewed", "refused", "renewed?"}:
         return Renew(place, QUEUE, lock, token, ttl_ms)
-    return None if kind == "swept" else Release(place, QUEUE, lock, token)
+    return Release(place, QUEUE, lock, token)
 
 
 class History:
@@ -115,14 +120,24 @@ class History:
     def ask(self, name: str, opened_ms: int, kind: str, token: bytes = b"A", conn: int = 1, **more: Any) -> None:
         """A request goes out under a name."""
         intent = intent_of(kind, self.place(conn), token, **more)
-        assert intent is not None
         self._out[name] = (intent, token, opened_ms)
         self.ledger.asked(intent, opened_ms * MS)
 
     def answer(self, name: str, closed_ms: int, kind: str, **more: Any) -> list[Verdict]:
         """Its answer comes, and says what it says."""
         intent, token, opened_ms = self._out.pop(name)
-        return self.keep(self.ledger.observe(fact_of(kind, intent.place, span(opened_ms, closed_ms), token, **more)))
+        return self._answered(kind, intent.place, span(opened_ms, closed_ms), token, **more)
+
+    def _answered(self, kind: str, place: Place, window: Window, token: bytes, **more: Any) -> list[Verdict]:
+        nothing = Nothing(place, window, QUEUE)
+        if kind == "nothing":
+            return self.keep(self.ledger.observe(nothing))
+        if kind == "grant?":
+            return self.keep(self.ledger.observe(PerhapsGranted(place, window, QUEUE, token, more.get("ttl_ms", TTL))))
+        if kind == "swept":  # an id of its answer; then the answer's end
+            said = self.ledger.observe(fact_of(kind, place._replace(part=1), window, b"", **more))
+            return self.keep(said + self.ledger.observe(nothing))
+        return self.keep(self.ledger.observe(fact_of(kind, place, window, token, **more)))
 
     def abandon(self, name: str, now_ms: int) -> list[Verdict]:
         return self.keep(self.ledger.abandoned(self._out.pop(name)[0], now_ms * MS))
@@ -130,10 +145,8 @@ class History:
     def do(self, at: int, kind: str, token: bytes = b"A", conn: int = 1, took: int = 0, **more: Any) -> list[Verdict]:
         """A request and its answer, `took` ms later."""
         place = self.place(conn)
-        intent = intent_of(kind, place, token, **more)
-        if intent is not None:
-            self.ledger.asked(intent, at * MS)
-        return self.keep(self.ledger.observe(fact_of(kind, place, span(at, at + took), token, **more)))
+        self.ledger.asked(intent_of(kind, place, token, **more), at * MS)
+        return self._answered(kind, place, span(at, at + took), token, **more)
 
     def one(self, at: int, kind: str, token: bytes = b"A", **more: Any) -> Verdict:
         """The verdict on the fact itself, whatever time brought before and after it."""
