@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from emqproxy.locks.events import Granted, Instant, Lapsed, Lock, NotMine, Place, Queue, Renewed, Window
+from emqproxy.locks.events import Granted, Instant, Lapsed, Lock, Nothing, NotMine, Place, Queue, Renewed, Window
 from emqproxy.locks.grading import Grading, end_by
 from emqproxy.locks.orders import FACTS_MAX, WORLDS_MAX, Heard, Meaning, clusters, weigh
 from emqproxy.locks.story import Story
@@ -45,6 +45,8 @@ class Account(msgspec.Struct, eq=False):
     pending: list[Pending] = msgspec.field(default_factory=list)
     lapse_waits: set[Place] = msgspec.field(default_factory=set)
     """A lapse is due and waits for these."""
+    speakers: frozenset[int] = frozenset()
+    """Connections that spoke last for its open attempts."""
     heard_at: Instant = 0
     """When the last fact was closed."""
 
@@ -100,7 +102,10 @@ class Account(msgspec.Struct, eq=False):
             if not pending.said and (not pending.waits or self._harmless(i, heard, meaning, grading)):
                 pending.said = True
                 verdicts.append(self._say(i, heard, meaning, grading))
-        self._settle()
+        over = self._settle(heard, meaning)
+        if over:  # how they ended has become clear, and no fact is left to say it with
+            nothing = Nothing(Place(0, 0), Window(self.heard_at, self.heard_at), self.queue)
+            verdicts.append(Verdict(nothing, None, over=tuple(over), at=self.heard_at))
         return verdicts
 
     def _harmless(self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading) -> bool:
@@ -109,18 +114,21 @@ class Account(msgspec.Struct, eq=False):
         grade = grading.figures(meaning.kindest[index], fact, sent).grade
         return meaning.findings[index].suspects is Suspect.NOBODY and grade in _HARMLESS
 
-    def _settle(self) -> None:
-        """Groups that wait for nothing are final, the first ones first."""
+    def _settle(self, heard: Sequence[Heard], meaning: Meaning) -> list[Attempt]:
+        """Groups that wait for nothing are final, the first ones first; the attempts that they ended."""
         if not any(p.waits for p in self.pending):
             self.settled, self.pending = self.ends, []
-            return
+            return self._close_unheld(meaning.order[-1], heard, meaning, certain=True)
+        over: list[Attempt] = []
         for group in clusters([p.heard for p in self.pending]):
-            places = {h.fact.place for h in group}
-            members = [p for p in self.pending if p.heard.fact.place in places]
-            if any(p.waits or not p.said for p in members):
-                return
-            self.settled = weigh(self.settled, group).ends
-            self.pending = [p for p in self.pending if p.heard.fact.place not in places]
+            members = {h.fact.place: h for h in group}
+            if any(p.waits or not p.said for p in self.pending if p.heard.fact.place in members):
+                break
+            meaning = weigh(self.settled, group)
+            self.settled = meaning.ends
+            self.pending = [p for p in self.pending if p.heard.fact.place not in members]
+            over += self._close_unheld(meaning.order[-1], group, meaning, certain=True)
+        return over
 
     def give_up(self, grading: Grading) -> list[Verdict]:
         """Facts that cannot be weighed: nothing is claimed of any, and afterwards nothing is certain."""
@@ -151,7 +159,7 @@ class Account(msgspec.Struct, eq=False):
                 story.begin(fact, partial=True)
         elif isinstance(fact, NotMine) and fact.renewal:
             story.refused(fact.token)
-        over += self._close_unheld(index, group, meaning)
+        over += self._close_unheld(index, group, meaning, certain=not any(p.waits for p in self.pending))
         holds = all(world.holder == fact.token for world in meaning.ends)
         return Verdict(
             fact,
@@ -165,14 +173,17 @@ class Account(msgspec.Struct, eq=False):
             at=self.heard_at,
         )
 
-    def _close_unheld(self, index: int, group: Sequence[Heard], meaning: Meaning) -> list[Attempt]:
-        """Attempts whose token holds the lock in no world any more."""
+    def _close_unheld(self, index: int, group: Sequence[Heard], meaning: Meaning, *, certain: bool) -> list[Attempt]:
+        """Attempts whose token holds the lock in no world any more. How one ended is `certain` once nothing is waited
+        for: until then its own finish may be under way, and only that it was heard of can be told."""
         over: list[Attempt] = []
-        for token in [t for t in self.story.open if not any(world.holder == t for world in meaning.ends)]:
+        held = {world.holder for world in (*meaning.ends, *self.ends)}
+        for token in [t for t in self.story.open if t not in held]:
             taker = _taker(token, meaning)
             at = index if taker is None else taker
             end = end_by(group[at].fact, meaning.before[at], token)
-            over += self.story.close_all({token: end}, group[at].fact.window)
+            if certain or end is End.RELEASED:
+                over += self.story.close_all({token: end}, group[at].fact.window)
         return over
 
     def wipe(self, worlds: tuple[World, ...], window: Window) -> list[Attempt]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from emqproxy.locks.account import Account
 from emqproxy.locks.events import Lock, Queue, Wiped
 from emqproxy.locks.story import Story
-from emqproxy.locks.verdicts import Attempt
 
 EVICT_LOOK: Final = 16
 """How many of the oldest accounts are looked at for one that has ended."""
@@ -48,7 +47,7 @@ class Accounts:
 
     def drop(self, account: Account) -> None:
         """Forgets it."""
-        self.let_go(telling.attempt for telling in account.story.open.values())
+        self._set_speakers(account, frozenset())
         del self._by_lock[account.lock]
 
     def hit_by(self, wiped: Wiped) -> list[Account]:
@@ -69,18 +68,22 @@ class Accounts:
         return [self._by_lock[lock] for lock in self._of_conn.get(conn, ()) if lock in self._by_lock]
 
     def note_speakers(self, account: Account) -> None:
-        """After facts: which connections speak for it now."""
-        for telling in account.story.open.values():
-            self._of_conn.setdefault(telling.attempt.conn, {})[account.lock] = None
+        """After anything that began, moved or ended an attempt: which connections speak for it now."""
+        self._set_speakers(account, frozenset(t.attempt.conn for t in account.story.open.values() if not t.over))
 
-    def let_go(self, attempts: Iterable[Attempt]) -> None:
-        """Attempts that are over: nobody speaks for them."""
-        for attempt in attempts:
-            locks = self._of_conn.get(attempt.conn)
+    def _set_speakers(self, account: Account, now: frozenset[int]) -> None:
+        before = account.speakers
+        if now == before:
+            return
+        account.speakers = now
+        for conn in before - now:
+            locks = self._of_conn.get(conn)
             if locks is not None:
-                locks.pop(attempt.lock, None)
+                locks.pop(account.lock, None)
                 if not locks:
-                    del self._of_conn[attempt.conn]
+                    del self._of_conn[conn]
+        for conn in now - before:
+            self._of_conn.setdefault(conn, {})[account.lock] = None
 
     def hang_up(self, conn: int) -> None:
         """The connection is gone."""

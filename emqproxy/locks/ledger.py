@@ -171,8 +171,8 @@ class LockLedger:
             if gone <= now and not account.lapse_waits:
                 account.lapse_waits = self._wait(account, gone)
                 if not account.lapse_waits:
-                    verdicts.append(lapse := account.lapse())
-                    self._accounts.let_go(lapse.over)
+                    verdicts.append(account.lapse())
+                    self._accounts.note_speakers(account)
         elif account.forget_at <= now and account.pending:  # an answer is still out, after all that time
             self._deadlines.no_later(account.lock, now + RETENTION_NS_MIN)
             return
@@ -222,8 +222,6 @@ class LockLedger:
 
     def _heard(self, account: Account, verdicts: list[Verdict]) -> list[Verdict]:
         """After facts: who speaks for the lock now, when it is due, and how far what was said can be claimed."""
-        for verdict in verdicts:
-            self._accounts.let_go(verdict.over)
         self._accounts.note_speakers(account)
         self._arm(account)
         return [self._scoped(verdict) for verdict in verdicts]
@@ -245,8 +243,8 @@ class LockLedger:
         rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
         for account in hit:
             over += account.wipe((World(None, rest),), fact.window)
+            self._accounts.note_speakers(account)
             self._arm(account)
-        self._accounts.let_go(over)
         return [*verdicts, Verdict(fact, None, over=tuple(over), at=fact.window.closed)]
 
     def _unsure(self, accounts: Iterable[Account], fact: AnyFact) -> list[Verdict]:

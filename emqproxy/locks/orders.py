@@ -35,7 +35,8 @@ class Meaning(NamedTuple):
     """What a group of facts means."""
 
     findings: tuple[Finding, ...]
-    """One a fact, in the order given: the mildest that any of the best orders has for it."""
+    """One a fact, in the order given: the mildest that any of the best orders has for it. Where every order accuses
+    some fact, but no fact is accused in every order, those of the order chosen."""
     order: tuple[int, ...]
     """One of the best orders, as indices into the facts given."""
     before: tuple[World, ...]
@@ -85,7 +86,9 @@ def weigh(worlds: Iterable[World], heard: Sequence[Heard]) -> Meaning:
             found.append(path)
     findings = tuple(max(path.findings[i] for path in found) for i in range(len(heard)))
     ends = tuple(possible or every)
-    chosen = max(found, key=lambda path: sum(path.findings))
+    chosen = max(found, key=lambda path: (sum(path.findings), path.findings))
+    if best is not None and best < POSSIBLE and min(findings) > best:
+        findings = chosen.findings  # of two grants at once one is the second: it is told, of the one that came last
     kindest = tuple(
         max((path.before[i] for path in found), key=lambda world: _youth(world, heard[i].fact.token))
         for i in range(len(heard))

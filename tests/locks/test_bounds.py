@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
+import enum
 from typing import Any
 
 import pytest
 
+from emqproxy.locks.account import RETENTION_NS_MIN
 from emqproxy.locks.deadlines import STALE_MAX
 from emqproxy.locks.events import Place, Queue, Release, Renew, Sweep, Take, Write
-from emqproxy.locks.ledger import RETENTION_NS_MIN, TICK_MAX
+from emqproxy.locks.ledger import TICK_MAX
 from emqproxy.locks.verdicts import End, Finding
 from tests.locks.history import GONE, JOB, MS, QUEUE, TTL, History, job, span
 
@@ -95,12 +96,12 @@ def test_what_a_wipe_reaches(scope: dict[str, Any], wiped: set[int]) -> None:
     assert len(history.ledger.open_attempts()) == 3 - len(wiped)
 
 
-def test_what_was_wiped_lapses_not_and_its_holder_straggles_with_reason() -> None:
+def test_what_was_wiped_lapses_not_and_its_holder_is_no_straggler() -> None:
     history = History()
     history.do(0, "grant")
     history.wipe(100, db=0)
     assert history.tick(GONE) == []
-    assert history.one(12_000, "-2").finding is Finding.STRAGGLER
+    assert history.one(12_000, "-2").finding is Finding.UNWITNESSED
     history.do(13_000, "grant", B)
     assert history.said[-1].finding is Finding.SOUND
 
@@ -195,7 +196,7 @@ def test_ever_shorter_renewals_and_ever_new_grants_do_not_fill_the_heap() -> Non
     for number in range(6_000):
         history.do(number, "grant" if number % 3 else "renewed", ttl_ms=60_000 - 5 * number, conn=number % 7)
     assert len(history.ledger._deadlines) <= STALE_MAX + 2
-    assert sum(map(len, history.ledger._of_conn.values())) <= 1
+    assert sum(map(len, history.ledger._accounts._of_conn.values())) <= 1
 
 
 def test_a_finished_job_leaves_nothing_with_its_connection() -> None:
@@ -203,10 +204,10 @@ def test_a_finished_job_leaves_nothing_with_its_connection() -> None:
     for number in range(50):
         history.do(number, "grant", lock=job(number), conn=number % 5)
         history.do(number, "released", lock=job(number), conn=number % 5)
-    assert not any(history.ledger._of_conn.values())
     for conn in range(5):
         history.close(conn, 100)
-    assert not history.ledger._of_conn
+    assert not history.ledger._accounts._of_conn
+    assert not history.ledger._waiting
     assert len(history.ledger._flights) == 0
 
 
@@ -239,7 +240,7 @@ INTENTS = [
     (Sweep(Place(1, 901), QUEUE), None),
     (Renew(Place(1, 902), QUEUE, JOB, A, TTL), Finding.SOUND),
     (Release(Place(1, 903), QUEUE, JOB, A), Finding.SOUND),
-    (Write(Place(1, 904), QUEUE, JOB, B), Finding.DOUBTFUL),
+    (Write(Place(1, 904), QUEUE, JOB, B), Finding.FOREIGN),
     (Release(Place(1, 905), QUEUE, job(7), A), Finding.UNWITNESSED),
     (Release(Place(1, 906), Queue(5, b"x:"), job(8), A), Finding.UNWITNESSED),
 ]
@@ -251,20 +252,21 @@ def test_judge_changes_nothing(intent: Any, finding: Finding | None, now_ms: int
     history = History()
     history.do(0, "grant")
     history.do(0, "refused", A, lock=job(7))
-    before = _all_of(history)
+    before = _all_of(history.ledger)
     verdict = history.ledger.judge(intent, now_ms * MS)
-    assert _all_of(history) == before
+    assert _all_of(history.ledger) == before
     if now_ms == 1_000:
         assert verdict.finding is finding
         assert verdict.over == ()
 
 
-def _all_of(history: History) -> dict[str, Any]:
-    """Everything the ledger holds, leases field by field."""
-    held = copy.deepcopy(vars(history.ledger))
-    held["_leases"] = {
-        lock: [getattr(lease, name) for name in lease.__struct_fields__] for lock, lease in held["_leases"].items()
-    }
-    for part in ("_deadlines", "_flights"):
-        held[part] = vars(held[part])
-    return held
+def _all_of(thing: Any) -> Any:
+    """Everything it holds, down to plain values."""
+    if isinstance(thing, dict):
+        return [(key, _all_of(value)) for key, value in thing.items()]
+    if isinstance(thing, (list, tuple)):
+        return [_all_of(each) for each in thing]
+    if isinstance(thing, (int, float, bytes, str, set, frozenset, enum.Enum)) or thing is None:
+        return repr(thing)
+    names = getattr(type(thing), "__struct_fields__", None) or vars(thing)
+    return [(name, _all_of(getattr(thing, name))) for name in names]
