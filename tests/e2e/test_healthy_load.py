@@ -1,0 +1,59 @@
+"""The short form of tests/long/healthy_load.py, and that what it holds against the ledger can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.long.healthy_load import Charge, Evidence, Load, Span, play
+
+ON_TIME = {"op": "renew", "lag_us": 0, "finding": "sound"}
+
+
+def test_of_healthy_workers_nothing_but_good_is_said() -> None:
+    report = play(Load(seconds=15, nap_ms_max=5000))
+    assert report.good, str(report)
+    assert report.grades["on_time"] > 200, str(report)
+
+
+def test_of_a_worker_that_holds_its_loop_nothing_is_said_that_its_own_log_does_not() -> None:
+    report = play(Load(seconds=6, nap_ms_max=3000, blocks=0.02))
+    assert report.charges, str(report)
+    assert all(charge.explained for charge in report.charges), str(report)
+    assert max(report.worst_lag_ms.values()) >= 700, str(report)
+
+
+@pytest.mark.parametrize(
+    ("line", "asleep", "explained"),
+    [
+        ({"grade": "late"}, [], False),
+        ({"grade": "late"}, [(4800.0, 5000.0)], True),
+        ({"grade": "late"}, [(3000.0, 3700.0)], False),  # before the time that the line speaks of
+        ({"finding": "straggler"}, [(4800.0, 5000.0)], True),
+        ({"finding": "straggler", "age_ms": None}, [(0.0, 5000.0)], False),
+        ({"finding": "disputed"}, [(0.0, 5000.0)], False),  # not of the worker's making, however late it was
+    ],
+)
+def test_a_charge_stands_only_on_what_the_worker_says_itself(
+    line: dict[str, Any], asleep: list[Span], explained: bool
+) -> None:
+    evidence = Evidence({})
+    evidence.asleep["w"] = asleep
+    assert weighed(evidence, line).explained is explained
+
+
+def weighed(evidence: Evidence, line: dict[str, Any]) -> Charge:
+    """A renewal sent at 5,000 ms, 1,250 ms after its last proof."""
+    return evidence.weigh(
+        ON_TIME | {"opened_ns": 5_000_000_000, "closed_ns": 5_001_000_000, "age_ms": 1250.0} | line, "w"
+    )
+
+
+def test_waiting_for_an_answer_counts_and_once() -> None:
+    evidence = Evidence({})
+    evidence.asleep["w"] = [(4000.0, 4100.0)]
+    evidence.note({"op": "renew", "opened_ns": 4_050_000_000, "closed_ns": 4_200_000_000, "lag_us": 20_000}, "w")
+    charge = weighed(evidence, {"grade": "late"})
+    assert (charge.awaited_ms, charge.ours_ms, charge.explained) == (170.0, 20.0, True)  # 200 ms in all, 60 tolerated
+    assert not weighed(evidence, {"grade": "late", "age_ms": 1261.0}).explained
