@@ -50,7 +50,8 @@ class Grading(NamedTuple):
 
 def end_by(fact: LockFact, world: World, token: bytes) -> End:
     """How a token's holding ended, by the fact that took it and the world that fact found."""
-    if any(past.token == token and past.left for past in world.past):
+    last = world.last_of(token)
+    if world.holder != token and last is not None and last.left:
         return End.RELEASED  # before the fact: by a finish whose answer was not read
     if isinstance(fact, Released):
         return End.RELEASED if fact.token == token else End.SUPERSEDED
@@ -58,4 +59,7 @@ def end_by(fact: LockFact, world: World, token: bytes) -> End:
         return End.SUPERSEDED
     if isinstance(fact, Absent) and fact.swept:
         return End.REAPED
-    return End.LAPSED if fact.window.closed >= world.alive_until else End.WIPED
+    if world.holder not in {None, token}:
+        return End.SUPERSEDED  # before the fact, too
+    alive_until = 0 if last is None else world.alive_until if world.holder == token else last.alive_until
+    return End.LAPSED if fact.window.closed >= alive_until else End.WIPED

@@ -82,6 +82,11 @@ class Past(NamedTuple):
     proved: Window
     ttl_ms: int
 
+    @property
+    def alive_until(self) -> Instant:
+        """It was certainly alive before, if nobody ended it."""
+        return self.proved.opened + self.ttl_ms * MS
+
 
 class World(NamedTuple):
     """One thing that can be true of a lock."""

@@ -146,3 +146,13 @@ def test_the_end(kind: str, closed_ms: int, speaker: bytes, end: End) -> None:
 def test_it_had_ended_before_by_a_finish_whose_answer_was_not_read(kind: str, speaker: bytes) -> None:
     world = held().left_by(span(1_000, 2_000), left=True, told=False)
     assert end_by(fact(kind, 3_000, speaker), world, b"A") is End.RELEASED
+
+
+@pytest.mark.parametrize(("closed_ms", "end"), [(9_999, End.WIPED), (10_000, End.LAPSED)])
+def test_found_without_it_the_bounds_of_its_own_holding_count(closed_ms: int, end: End) -> None:
+    world = held().left_by(span(5_000), left=False)
+    assert end_by(fact("-1", closed_ms, b"B"), world, b"A") is end
+
+
+def test_found_with_another_holder_it_was_superseded_whatever_bounds_that_one_has() -> None:
+    assert end_by(fact("-1", 20_000, b"B"), held().held(b"B", span(19_000), TTL), b"A") is End.SUPERSEDED
