@@ -56,7 +56,8 @@ class Account(msgspec.Struct, eq=False):
     def sure_holder(self) -> bytes | None:
         """The token that holds the lock in every world."""
         holder = self.ends[0].holder
-        return holder if all(world.holder == holder for world in self.ends) else None
+        alone = len(self.ends) == 1  # nearly always
+        return holder if alone or all(world.holder == holder for world in self.ends) else None
 
     @property
     def lapses_at(self) -> Instant | None:
@@ -90,6 +91,15 @@ class Account(msgspec.Struct, eq=False):
             return [self._say(0, (heard,), meaning, grading)]
         self.pending.append(Pending(heard, waits))
         return self.give_up(grading) if len(self.pending) > FACTS_MAX else self.review(grading)
+
+    def answered(self, place: Place) -> bool:
+        """A request is out no more. Whether a fact waits for nothing now: only that can change what is said."""
+        free = False
+        for pending in self.pending:
+            if place in pending.waits:
+                pending.waits.remove(place)
+                free = free or not pending.waits
+        return free
 
     def review(self, grading: Grading) -> list[Verdict]:
         """What can be said now; settles what nothing can change any more."""

@@ -210,9 +210,7 @@ class LockLedger:
             account = self._accounts.get(lock)
             if account is None:
                 continue
-            for pending in account.pending:
-                pending.waits.discard(place)
-            if account.pending:
+            if account.answered(place):
                 verdicts += self._heard(account, account.review(self._grading))
             if place in account.lapse_waits:
                 account.lapse_waits.discard(place)
@@ -227,6 +225,8 @@ class LockLedger:
         return [self._scoped(verdict) for verdict in verdicts]
 
     def _scoped(self, verdict: Verdict) -> Verdict:
+        if verdict.finding is Finding.SOUND:  # nearly every one
+            return verdict
         scope = self._scope(verdict.finding)
         return verdict if scope is None else replace(verdict, scope=scope)
 

@@ -7,7 +7,7 @@ taken in the order of arrival. Legal orders keep three things: what ended before
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from emqproxy.locks.events import AnyLockFact, Instant
@@ -76,7 +76,7 @@ def weigh(worlds: Iterable[World], heard: Sequence[Heard]) -> Meaning:
     found: list[_Path] = []
     every: dict[World, None] = {}
     possible: dict[World, None] = {}
-    for path in _paths(worlds, heard):
+    for path in _paths(worlds, heard, possible):
         every[path.world] = None
         if path.worst >= POSSIBLE:
             possible[path.world] = None
@@ -126,7 +126,8 @@ class _Path(NamedTuple):
     before: tuple[World, ...]
 
 
-def _paths(worlds: Iterable[World], heard: Sequence[Heard]) -> Iterator[_Path]:
+def _paths(worlds: Iterable[World], heard: Sequence[Heard], possible: Collection[World]) -> Iterator[_Path]:
+    """All legal orders; once some ends are `possible`, no more that lead to others: they would change nothing."""
     count = len(heard)
     earlier = [{j for j in range(count) if j != i and precedes(heard[j].fact, heard[i].fact)} for i in range(count)]
 
@@ -140,6 +141,8 @@ def _paths(worlds: Iterable[World], heard: Sequence[Heard]) -> Iterator[_Path]:
         for i in range(count):
             if i not in done and earlier[i] <= done:
                 for step in steps(world, *heard[i]):
+                    if possible and step.finding < POSSIBLE:
+                        continue
                     yield from walk(step.world, (*order, i), (*path, (step, world)))
 
     for world in worlds:

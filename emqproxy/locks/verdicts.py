@@ -23,6 +23,8 @@ class Suspect(enum.Enum):
     """The worker that made the call."""
     NOBODY = "nobody"
 
+    __hash__ = object.__hash__  # looked up for every fact
+
 
 class Finding(enum.IntEnum):
     """The ledger's word for a fact. Which of them are given yet is the ledger's matter; the order is final."""
@@ -73,6 +75,8 @@ class Grade(enum.Enum):
     """Refused, and sent past the certainly-alive bound."""
     UNKNOWN = "unknown"
     """No earlier proof to measure from, or refused although sent in time."""
+
+    __hash__ = object.__hash__  # looked up for every renewal
 
 
 class End(enum.Enum):
