@@ -11,9 +11,21 @@ from typing import Final
 
 import msgspec
 
-from emqproxy.locks.events import Granted, Instant, Lapsed, Lock, Nothing, NotMine, Place, Queue, Renewed, Window
+from emqproxy.locks.events import (
+    Granted,
+    Instant,
+    Lapsed,
+    Lock,
+    Nothing,
+    NotMine,
+    Place,
+    Queue,
+    Released,
+    Renewed,
+    Window,
+)
 from emqproxy.locks.grading import Grading, end_by
-from emqproxy.locks.orders import FACTS_MAX, WORLDS_MAX, Heard, Meaning, clusters, weigh
+from emqproxy.locks.orders import FACTS_MAX, WORLDS_MAX, Heard, Meaning, clusters, precedes, weigh
 from emqproxy.locks.story import Story
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Suspect, Verdict
 from emqproxy.locks.worlds import MS, World
@@ -142,15 +154,18 @@ class Account(msgspec.Struct, eq=False):
 
     def give_up(self, grading: Grading) -> list[Verdict]:
         """Facts that cannot be weighed: nothing is claimed of any, and afterwards nothing is certain."""
+        said = [p.heard.fact for p in self.pending if p.said]
         untold = sorted((p.heard for p in self.pending if not p.said), key=lambda h: (h.fact.window, h.fact.place))
         self.pending = []
         self.doubt([World()])
         verdicts = []
         for heard in untold:  # for the story's sake: who holds it may be known, though since when and until when is not
             meaning = weigh(self.ends, (heard,))
-            self.settled = self.ends = _at_most((World(), *meaning.ends))
+            before = () if all(precedes(fact, heard.fact) for fact in said) else self.ends
+            self.settled = self.ends = _at_most((World(), *_less_ended(before, heard), *meaning.ends))
             mild = meaning._replace(findings=(Finding.DOUBTFUL,), kindest=(World(),), ends=self.ends)
             verdicts.append(self._say(0, (heard,), mild, grading))
+            said.append(heard.fact)
         return verdicts
 
     # ---------------------------------------------------------------- the story
@@ -238,6 +253,12 @@ def _at_most(worlds: tuple[World, ...]) -> tuple[World, ...]:
     """Each once; past so many, what is known is nothing."""
     each = tuple(dict.fromkeys(worlds))
     return each if len(each) <= WORLDS_MAX else (World(),)
+
+
+def _less_ended(worlds: tuple[World, ...], heard: Heard) -> tuple[World, ...]:
+    """Without those in which a token holds it that has just given it back."""
+    gone = heard.fact.token if isinstance(heard.fact, Released) else None
+    return tuple(world for world in worlds if gone is None or world.holder != gone)
 
 
 def _taker(token: bytes, meaning: Meaning) -> int | None:

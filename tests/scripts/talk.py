@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import socket
@@ -35,6 +36,7 @@ def text_of(label: str) -> bytes:
     return (_COMMANDS / f"{label}.lua").read_bytes()
 
 
+@functools.cache
 def sha_of(label: str) -> bytes:
     return hashlib.sha1(text_of(label)).hexdigest().encode()
 
