@@ -1,0 +1,61 @@
+"""Histories that a real Redis made, cut down to what they broke: see `test_histories`."""
+
+from __future__ import annotations
+
+from emqproxy.locks.orders import FACTS_MAX
+from emqproxy.locks.verdicts import Suspect
+from tests.locks.history import GONE, History
+
+B = b"B"
+
+
+def quiet(history: History) -> bool:
+    return all(v.finding is None or v.finding.suspects is Suspect.NOBODY for v in history.said)
+
+
+def test_renewals_read_before_ones_own_finish_do_not_end_the_attempt_in_its_stead() -> None:
+    """The finish ran first and was read last; what was refused meanwhile had the attempt wiped."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("finish", 1_000, "released", conn=2)
+    for number in range(3):
+        history.ask(f"renewal {number}", 1_001 + number, "refused", conn=1 if number else 4)
+    for number in range(3):
+        history.answer(f"renewal {number}", 1_010, "refused")
+    assert history.ends() == []
+    history.answer("finish", 1_012, "released")
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+
+
+def test_a_pickup_read_before_the_retry_that_made_it_possible() -> None:
+    """The job was given back and taken anew; the first holder was not superseded, it had left."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("retry", 1_000, "released", conn=1)
+    history.ask("pickup", 1_001, "grant", B, conn=2)
+    history.answer("pickup", 1_010, "grant")
+    history.answer("retry", 1_012, "released")
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+    assert [attempt.token for attempt in history.ledger.open_attempts()] == [B]
+
+
+def test_when_too_much_comes_at_once_a_late_answer_ends_no_other_attempt() -> None:
+    """The first holder's refusals were read among a takeover's answers, too many to weigh: the new holder lives on."""
+    history = History()
+    history.do(0, "grant")
+    history.tick(GONE)
+    at = GONE + 1_000
+    history.ask("sweep", at, "swept", b"", conn=9)
+    for number in range(FACTS_MAX):
+        history.ask(f"late {number}", at + number, "-2", conn=3 + number)
+    history.ask("pickup", at + 10, "grant", B, conn=2)
+    history.answer("pickup", at + 20, "grant")
+    for number in range(FACTS_MAX):
+        history.answer(f"late {number}", at + 30, "-2")
+    history.answer("sweep", at + 31, "nothing")
+    assert [attempt.token for attempt in history.ledger.open_attempts() if attempt.token == B] == [B]
+    history.do(at + 100, "released", B, conn=2)
+    assert "B0 released" in history.ends()
+    assert quiet(history)
