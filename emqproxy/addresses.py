@@ -116,6 +116,7 @@ class Upstream:
 def _split(text: str) -> SplitResult:
     if text != text.strip() or not text:
         raise ValueError("write an address without blanks around it")
+    _free_of_controls(text)  # `urlsplit` takes some of them away without a word
     try:
         split = urlsplit(text)
     except ValueError:  # what it says may repeat a password
@@ -124,6 +125,11 @@ def _split(text: str) -> SplitResult:
     if host.count(":") > 1 and not host.startswith("["):
         raise ValueError(IPV6_FORM)
     return split
+
+
+def _free_of_controls(text: str) -> None:
+    if any(character < " " or character == "\x7f" for character in text):
+        raise ValueError("a control character stands in it; write the address without it")
 
 
 def _host(split: SplitResult) -> str:
@@ -154,7 +160,8 @@ def _path(split: SplitResult) -> str:
     path = unquote(split.path)
     if split.netloc.rpartition("@")[2] or not path.startswith("/") or path == "/":
         raise ValueError("write a whole path with three slashes: unix:///run/emqproxy.sock")
-    if len(path.encode()) > SOCKET_PATH_BYTES_MAX:
+    _free_of_controls(path)
+    if len(path.encode("utf-8", "surrogateescape")) > SOCKET_PATH_BYTES_MAX:
         raise ValueError(f"a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes; write a shorter one")
     return path
 

@@ -51,7 +51,9 @@ def _typed(argv: list[str]) -> int:
 
 
 def _refused(named: str, line: str) -> int:
-    sys.stderr.write(f"{named}: {' '.join(line.split())}\n")
+    from emqproxy.config import printable
+
+    sys.stderr.write(printable(f"{named}: {' '.join(line.split())}") + "\n")
     return BAD_USAGE
 
 

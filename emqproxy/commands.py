@@ -17,8 +17,11 @@ from emqproxy import __version__
 
 SHA: Final = re.compile(r"[0-9a-fA-F]{40}\Z")
 
+AFTER_THE_JOB: Final = re.compile(r"\A[^@]*\Z|@[0-9]{1,8}\Z")
+"""Nothing, or its database: a slip there must not become the id of another job."""
+
 app = typer.Typer(
-    help="A Redis proxy that keeps an account of every job lock that passes through it, and says why one was lost.",
+    help="A Redis proxy that keeps an account of every job lock that passes through it: who held it, when it was lost.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -115,7 +118,11 @@ def identify(
 
     found = Catalogue().identify(what if SHA.match(what) else _text(what))
     if found is None:
-        sys.stderr.write(f"emqproxy scripts identify: {what}: no script of the lock protocol is known by it\n")
+        from emqproxy.config import printable
+
+        sys.stderr.write(
+            f"emqproxy scripts identify: {printable(what)}: no script of the lock protocol is known by it\n"
+        )
         return 1
     typer.echo(f"{found.label}  {found.releases or '-'}  {found.sha}  {found.match}")
     return 0
@@ -123,7 +130,7 @@ def identify(
 
 @app.command("trace-id")
 def trace_id(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Its key, like emq:orders:42; @DB after it if not 0.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Its key, like emq:orders:42, and @DB if not 0.")],
     namespace: Annotated[
         str | None, typer.Option("--namespace", metavar="NS", help="[default: trace.namespace, else empty]")
     ] = None,
@@ -132,8 +139,14 @@ def trace_id(
     from emqproxy.config import load
     from emqproxy.observer import ids
 
+    if AFTER_THE_JOB.search(job) is None:
+        raise CommandError(
+            f"JOB: {job!r}: no database's number stands after the @; write it there, like emq:orders:42@3, "
+            "or @0 after an id that has an @ itself"
+        )
     db, key = ids.job(job)
-    if key.count(b":") < 2:
+    parts = key.split(b":")
+    if len(parts) < 3 or not (parts[0] and parts[1] and parts[-1]):
         raise CommandError(f"JOB: {job!r} is no job's key; write PREFIX:QUEUE:ID, like emq:orders:42")
     if namespace is None:
         namespace = load().trace.namespace
@@ -156,7 +169,7 @@ def demo(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave all of it running until Ctrl-C.")] = False,
 ) -> int:
-    """Tell the whole story on this machine: a Redis, workers, a lock that is lost, and why."""
+    """Play the whole story on this machine: a Redis, workers, a lock that is lost, and what is told of it."""
     from emqproxy.demo import story
 
     return story.main(otlp=otlp, keep=keep)

@@ -10,17 +10,20 @@ users of OpenTelemetry expect; no key here means the same as one of them yet, so
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from emqproxy.addresses import HostPort, Listen, Upstream
-from emqproxy.config_sources import ConfigError, load_into
+from emqproxy.config_sources import ConfigError, load_into, printable
 
-__all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load"]
+__all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load", "printable"]
 
 _SHADE: Final = "a share of the lock's time to live, above 0 and at most 1, like 0.60"
+_LIST: Final = re.compile(r"\s*\[\s*[\"'\]]")
+"""How a JSON list of words begins, and no address: `[::1]:6380` is one."""
 
 
 def _number(value: object) -> object:
@@ -30,24 +33,35 @@ def _number(value: object) -> object:
 
 
 def _listed(value: object) -> object:
-    """A list as the environment and a careless file write it: `a, b`."""
+    """A list as the environment and a careless file write it: `a, b`, or `["a", "b"]`."""
     if isinstance(value, str):
+        if _LIST.match(value):
+            try:
+                return json.loads(value)
+            except (ValueError, RecursionError):
+                raise ValueError('no list; write it with commas, a,b, or as JSON, ["a", "b"]') from None
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 
 
 def _listens(value: object) -> object:
     value = _listed(value)
-    if isinstance(value, list | tuple):
-        return tuple(Listen.parse(item) if isinstance(item, str) else item for item in value)
-    return value
+    if not isinstance(value, list | tuple):
+        raise ValueError('not a list; write a list like ["tcp://127.0.0.1:6380"]')
+    if not all(isinstance(item, str | Listen) for item in value):
+        raise ValueError('not an address; write a list like ["tcp://127.0.0.1:6380"]')
+    return tuple(Listen.parse(item) if isinstance(item, str) else item for item in value)
 
 
 def _upstream(value: object) -> object:
+    if not isinstance(value, str | Upstream):  # pydantic would make one of a table, past all that `parse` asks for
+        raise ValueError("not an address; write a URL like redis://127.0.0.1:6379")
     return Upstream.parse(value) if isinstance(value, str) else value
 
 
 def _health(value: object) -> object:
+    if value is not None and not isinstance(value, str | HostPort):
+        raise ValueError('not an address; write HOST:PORT, like 0.0.0.0:9464, or "" for none')
     if isinstance(value, str):
         return HostPort.parse(value) if value else None
     return value
@@ -97,7 +111,9 @@ class TraceTable(_Table):
 class ObserverTable(_Table):
     """What the observer writes."""
 
-    journal: str = Field(default="", description='a file\'s path, "-" for standard output, "" for none')
+    journal: str = Field(
+        default="", pattern=r"^[^\x00]*$", description='a file\'s path, "-" for standard output, "" for none'
+    )
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
 
 
@@ -198,4 +214,4 @@ def _shown(value: object) -> str:
         case None:
             return '""'
         case _:
-            return json.dumps(str(value), ensure_ascii=False)
+            return printable(json.dumps(str(value), ensure_ascii=False))

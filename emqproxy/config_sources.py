@@ -28,9 +28,35 @@ NOT_BUILT: Final = re.compile(
 SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT(_.*)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
 """What Kubernetes puts into every container for a Service whose name begins with `emqproxy`; no setting of ours."""
 
+WORDS: Final[Mapping[str, str]] = {
+    "model_type": "not a table",
+    "tuple_type": "not a list",
+    "too_short": "an empty list",
+    "string_type": "not a string",
+    "string_unicode": "not UTF-8",
+    "string_pattern_mismatch": "a control character stands in it",
+    "bool_type": "neither true nor false",
+    "bool_parsing": "neither true nor false",
+    "int_type": "not a whole number",
+    "int_parsing": "not a whole number",
+    "int_from_float": "not a whole number",
+    "int_parsing_size": "too many digits",
+    "float_type": "not a number",
+    "float_parsing": "not a number",
+    "value_error": "not a number",
+}
+"""Instead of pydantic's own, which name its insides. It may go on saying what a number is to be above or below."""
+
 
 class ConfigError(Exception):
     """One line that names the flag, variable or key, and says what to write instead."""
+
+
+def printable(text: str) -> str:
+    """The same, with what a terminal would act upon shown as TOML and JSON escape it: `\\u001b`."""
+    return "".join(
+        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x1_0000 else f"\\U{ord(c):08x}" for c in text
+    )
 
 
 def load_into(model: type[M], file: str | None, flags: Mapping[str, object]) -> M:
@@ -67,7 +93,7 @@ class _Sources:
             return "--" + key.rpartition(".")[2].replace("_", "-")
         if _has(self._in_environment, key):
             return _variable(key)
-        return f"{key} in {self._file}" if self._file else key
+        return f"{printable(key)} in {self._file}" if self._file else printable(key)
 
     def sentence(self, error: ErrorDetails) -> str:
         # The path into a list goes no further than the key: its items are described by it.
@@ -81,7 +107,8 @@ class _Sources:
             return f"{self.origin(key)}: {error['ctx']['error']}"
         if error["type"] == "literal_error":
             return f"{self.origin(key)}: unknown value; write {self._hints[key]}"
-        return f"{self.origin(key)}: {error['msg'][0].lower()}{error['msg'][1:]}; write {self._hints[key]}"
+        words = WORDS.get(error["type"], error["msg"][0].lower() + error["msg"][1:])
+        return f"{self.origin(key)}: {words}; write {self._hints[key]}"
 
     def _environment(self, model: type[BaseModel]) -> dict[str, Any]:
         tables = {key.partition(".")[0] for key in self._hints if "." in key}
@@ -134,9 +161,14 @@ def _read_key_file(merged: dict[str, Any], sources: _Sources) -> None:
 
 def _read_toml(file: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(file).read_text())
+        text = Path(file).read_text(encoding="utf-8")
+        if text.startswith("\ufeff"):
+            raise ConfigError(f"{file}: begins with a byte order mark (BOM); save it as UTF-8 without one")
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}; write the path of a TOML file") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deep; write tables one deep, as [lateness], and plain lists") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file}: not UTF-8; write the path of a TOML file") from None
     except tomllib.TOMLDecodeError as error:

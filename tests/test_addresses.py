@@ -109,3 +109,12 @@ def test_host_port() -> None:
     for text in ("9464", "h", "h:x", "h:1/readyz", "h:1?x", "me@h:1"):
         with pytest.raises(ValueError, match="HOST:PORT"):
             HostPort.parse(text)
+
+
+@pytest.mark.parametrize("text", ["unix:///a\0b", "unix:///a%00b", "unix:///a\nb", "tcp://h\t:1", "tcp://h:1\x7f2"])
+def test_no_control_character_is_taken_or_swallowed(text: str) -> None:
+    for parse in (Listen.parse, Upstream.parse, HostPort.parse):
+        with pytest.raises(ValueError, match=r"write"):
+            parse(text)
+    with pytest.raises(ValueError, match="a control character stands in it"):
+        Listen.parse(text)

@@ -39,6 +39,8 @@ def test_help_offers_what_is_built_and_nothing_else(capsys: pytest.CaptureFixtur
     offered = re.findall(r"^  ([a-z-]+)  ", out.partition("Commands:")[2], re.MULTILINE)
     assert sorted(offered) == sorted(COMMANDS)
     assert not set(offered) & set(NOT_BUILT)
+    for words in [], *([name] for name in COMMANDS):  # causes are not told yet, so no help may promise them
+        assert "why" not in run(capsys, *words, "--help")[1]
 
 
 @pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["scripts", "list"], ["scripts", "identify"]])
@@ -84,6 +86,14 @@ def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         (["scripts", "identify", "/nowhere"], "emqproxy scripts identify: FILE|SHA: /nowhere: No such file or"),
         (["trace-id"], "emqproxy trace-id: missing argument 'JOB'; write it as emqproxy trace-id --help shows"),
         (["trace-id", "42"], "emqproxy trace-id: JOB: '42' is no job's key; write PREFIX:QUEUE:ID"),
+        (["trace-id", "emq:orders:"], "emqproxy trace-id: JOB: 'emq:orders:' is no job's key; write PREFIX:QUEUE:ID"),
+        (["trace-id", "emq:orders:@3"], "emqproxy trace-id: JOB: 'emq:orders:@3' is no job's key; write"),
+        (["trace-id", "emq::42"], "emqproxy trace-id: JOB: 'emq::42' is no job's key; write PREFIX:QUEUE:ID"),
+        (["trace-id", "emq:q:42@x"], "emqproxy trace-id: JOB: 'emq:q:42@x': no database's number stands after the @"),
+        (["trace-id", "emq:q:42@-1"], "emqproxy trace-id: JOB: 'emq:q:42@-1': no database's number stands after"),
+        (["trace-id", "emq:q:42@" + "9" * 23], f"emqproxy trace-id: JOB: 'emq:q:42@{'9' * 23}': no database's"),
+        (["trace-id", "bull:q:me@example.org"], "emqproxy trace-id: JOB: 'bull:q:me@example.org': no database's"),
+        (["r\x1b[31mun"], "emqproxy: no such command"),
         (["healthcheck", "--x"], "emqproxy healthcheck: --x: no such option; write --health HOST:PORT or --url URL"),
         (["demo", "--keap"], "emqproxy demo: --keap: no such option; write --keep"),
     ],
@@ -93,6 +103,7 @@ def test_bad_usage_is_one_line_and_code_2(words: list[str], line: str, capsys: p
     assert (code, out) == (2, "")
     assert err.startswith(line)
     assert err.count("\n") == 1
+    assert err.rstrip("\n").isprintable()
     assert "CANARY" not in err
 
 
@@ -143,7 +154,7 @@ def trace(namespace: bytes, db: bytes, key: bytes) -> str:
         (["emq:orders:42"], (b"", b"0", b"emq:orders:42")),
         (["emq:orders:42@3"], (b"", b"3", b"emq:orders:42")),
         (["emq:orders:42", "--namespace", "prod"], (b"prod", b"0", b"emq:orders:42")),
-        (["bull:q:me@example.org"], (b"", b"0", b"bull:q:me@example.org")),
+        (["bull:q:me@example.org@0"], (b"", b"0", b"bull:q:me@example.org")),
         (["bull:q:é"], (b"", b"0", "bull:q:é".encode())),
     ],
 )

@@ -67,6 +67,11 @@ class Journal:
         self.flush()
         self._file.close()
 
+    @property
+    def lost(self) -> int:
+        """Lines that came and could not be written."""
+        return self._file.lost
+
     # ------------------------------------------------------------------ private
 
     def _count(self, record: Record) -> None:

@@ -67,6 +67,9 @@ class Observer:
         """Writes and delivers what is left; takes at most `FLUSH_S`."""
         if self._journal is not None:
             self._flush.call(self._journal.close)
+            if self._journal.lost or self._journal.missing:
+                lost, missing = self._journal.lost, self._journal.missing
+                logs.get().warning("the journal of this run is not whole", lost=lost, missing=missing)
         if self._spans is not None:
             Guard("spans").call(self._spans.close)
         last = threading.Thread(target=_quietly(self._telemetry), name="last spans", daemon=True)

@@ -8,6 +8,8 @@ drains: clients that are connected go on being served, new ones too; when the la
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import sys
 import uuid
@@ -17,7 +19,7 @@ import uvloop
 
 import emqproxy
 from emqproxy import logs
-from emqproxy.config import Config
+from emqproxy.config import Config, printable
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
@@ -31,9 +33,12 @@ from emqproxy.proxy.witness import Witness
 from emqproxy.records import Hello, ObserverSettings
 from emqproxy.scripts.catalogue import Catalogue
 
+LAST_ANSWERS_S: Final = 2.0
 GOOD: Final = 0
 CANNOT_START: Final = 3
 INTERRUPTED: Final = 130
+LOOK_S: Final = 0.2
+"""How soon it is told that an upstream answers that did not at the start."""
 
 
 def run(config: Config) -> int:
@@ -41,9 +46,10 @@ def run(config: Config) -> int:
     to_stdout = config.observer.journal == "-"
     logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
     try:
+        _check_journal(config.observer.journal)
         return uvloop.run(DataPlane(config).serve())
     except CannotStartError as error:
-        sys.stderr.write(f"emqproxy run: {error}\n")
+        sys.stderr.write(printable(f"emqproxy run: {error}") + "\n")
         return CANNOT_START
 
 
@@ -73,6 +79,7 @@ class DataPlane:
         self._relays: set[Relay] = set()
         self._connections = 0
         self._listening = self._draining = False
+        self._watch: asyncio.Task[None] | None = None
         self._signals: list[int] = []
         self._changed = asyncio.Event()
         """A signal came, or a connection closed."""
@@ -94,6 +101,7 @@ class DataPlane:
         await self.bus.start()
         self._listening = True
         self._say_started(health)
+        self._watch = asyncio.create_task(self._say_upstream(), name="first word of the upstream")
         await self._until_drained()
         await self._end(health)
         return INTERRUPTED if self._signals[:1] == [signal.SIGINT] else GOOD
@@ -134,8 +142,14 @@ class DataPlane:
         self.listeners.close()
         for relay in list(self._relays):
             relay.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS_S):
+                while self._relays:  # each has its last answers told in turns
+                    await self._next_change()
         self.witness.stop()
         self.lag.stop()
+        if self._watch is not None:
+            self._watch.cancel()
         await self.bus.close()
         if health is not None:
             await health.stop()
@@ -198,6 +212,16 @@ class DataPlane:
         if config.trace.token == "raw":  # noqa: S105  a policy's name
             self.log.warning("trace.token is raw: whoever reads the telemetry can renew and finish jobs")
 
+    async def _say_upstream(self) -> None:
+        """Without clients nothing else would say that a sidecar stands before nothing."""
+        if await self.probe.first_attempt():
+            return
+        upstream = str(self.config.upstream)
+        self.log.warning("upstream does not answer", upstream=upstream, reason=self.probe.error)
+        while self.probe.answered_at is None:  # noqa: ASYNC110  the probe tells of itself by attributes alone
+            await asyncio.sleep(LOOK_S)
+        self.log.info("upstream answers", upstream=upstream)
+
     def _topology(self, mode: str) -> None:
         what = {
             "cluster": "a Redis Cluster node: MOVED answers go to clients as they are, and send them past emqproxy",
@@ -213,6 +237,27 @@ class DataPlane:
             upstream_error=self.probe.error,
             telemetry_fault=self.bus.fault,
             now=clock.now(),
+        )
+
+
+def _check_journal(path: str) -> None:
+    """Raises CannotStartError where the observer could not write it. Makes nothing: an empty run leaves no file."""
+    if path in ("", "-"):
+        return
+    target = os.path.realpath(path)  # what a dangling link points to would be made
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        why = "it is a directory"
+    elif os.path.exists(target):
+        why = "" if os.access(target, os.W_OK) else "it may not be written"
+    elif not os.path.isdir(folder):
+        why = f"there is no directory {folder}"
+    else:
+        why = "" if os.access(folder, os.W_OK | os.X_OK) else f"nothing may be made in {folder}"
+    if why:
+        raise CannotStartError(
+            f"cannot write the journal {path}: {why}; give --journal a file's path in a directory that may be "
+            "written, '-' for standard output, or '' for none"
         )
 
 

@@ -182,8 +182,22 @@ def test_a_journal_that_cannot_be_written_hurts_nobody_else(tmp_path: Path) -> N
         out, _ = observer.close()
     events = [line["event"] for line in lines(out)]
     assert events.count("journal lines lost") == 1, "once a minute"
+    (last,) = [line for line in lines(out) if line["event"] == "the journal of this run is not whole"]
+    assert (last["level"], last["lost"], last["missing"]) == ("warning", 2, 0)
     assert "renew ok" in events
     assert [line["op"] for line in lines(nowhere.read_bytes())] == ["finish"]
+
+
+def test_the_end_says_how_many_records_the_journal_misses(tmp_path: Path) -> None:
+    story, path = Story(), tmp_path / "journal.ndjson"
+    with ObserverProcess({"OTEL_TRACES_EXPORTER": "none"}) as observer:
+        observer.send(hello(ObserverSettings(journal=str(path))), ANCHOR, story.acquire(0))
+        story.renew(20_000)
+        story.renew(21_000)
+        observer.send(story.finish(22_000))
+        out, _ = observer.close()
+    last = lines(out)[-1]
+    assert (last["event"], last["lost"], last["missing"]) == ("the journal of this run is not whole", 0, 2)
 
 
 def test_a_consumer_that_raises_hurts_nobody_else() -> None:

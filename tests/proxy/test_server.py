@@ -79,6 +79,38 @@ def test_an_upstream_that_is_required_and_not_there_is_one_line_and_code_3():
     assert "--require-upstream" in err
 
 
+@pytest.mark.parametrize("journal", ["/proc/nope/j.ndjson", ".", "there/below", "nowhere/j", "dangling"])
+def test_a_journal_that_cannot_be_written_is_one_line_and_code_3(
+    journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "there").write_text("a file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "j")
+    path = str(tmp_path / journal)
+    code, out, err = run("--listen", f"tcp://{LOOPBACK}:{free_port()}", "--journal", path)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert err.startswith(f"emqproxy run: cannot write the journal {path}: ")
+    assert "; give --journal a file's path in a directory that may be written" in err
+    assert sorted(os.listdir(tmp_path)) == ["dangling", "there"]
+
+
+# ---------------------------------------------------------------- an upstream that is not there
+
+
+def test_an_upstream_that_is_not_there_is_told_once_and_again_when_it_is():
+    refusing = socket.socket()  # bound and not listening: nobody else's server comes to stand there meanwhile
+    refusing.bind((LOOPBACK, 0))
+    port = refusing.getsockname()[1]
+    with refusing, sidecar(f"redis://{LOOPBACK}:{port}", ready=False) as proxy:
+        line = proxy.wait_log(lambda line: line["event"] == "upstream does not answer")
+        assert (line["level"], line["upstream"]) == ("warning", f"redis://{LOOPBACK}:{port}")
+        assert str(port) in line["reason"]
+        refusing.close()
+        with RedisServer(port=port):
+            assert proxy.wait_log(lambda line: line["event"] == "upstream answers")["level"] == "info"
+        proxy.end()
+        assert sum("upstream does not answer" in raw for raw in proxy.raw) == 1
+
+
 # ---------------------------------------------------------------- how it ends
 
 
