@@ -79,7 +79,7 @@ def test_an_upstream_that_is_required_and_not_there_is_one_line_and_code_3():
     assert "--require-upstream" in err
 
 
-@pytest.mark.parametrize("journal", ["/proc/nope/j.ndjson", ".", "there/below", "nowhere/j", "dangling"])
+@pytest.mark.parametrize("journal", ["/proc/nope/j.ndjson", ".", "dangling"])
 def test_a_journal_that_cannot_be_written_is_one_line_and_code_3(
     journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
