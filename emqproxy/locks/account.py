@@ -18,6 +18,7 @@ from emqproxy.locks.events import (
     Lock,
     Nothing,
     NotMine,
+    Perhaps,
     Place,
     Queue,
     Released,
@@ -155,6 +156,7 @@ class Account(msgspec.Struct, eq=False):
     def give_up(self, grading: Grading) -> list[Verdict]:
         """Facts that cannot be weighed: nothing is claimed of any, and afterwards nothing is certain."""
         said = [p.heard.fact for p in self.pending if p.said]
+        certain = not any(p.waits for p in self.pending)
         untold = sorted((p.heard for p in self.pending if not p.said), key=lambda h: (h.fact.window, h.fact.place))
         self.pending = []
         self.doubt([World()])
@@ -164,13 +166,16 @@ class Account(msgspec.Struct, eq=False):
             before = () if all(precedes(fact, heard.fact) for fact in said) else self.ends
             self.settled = self.ends = _at_most((World(), *_less_ended(before, heard), *meaning.ends))
             mild = meaning._replace(findings=(Finding.DOUBTFUL,), kindest=(World(),), ends=self.ends)
-            verdicts.append(self._say(0, (heard,), mild, grading))
+            taken = isinstance(heard.fact, Granted)  # whoever held it has lost it, whatever is still to be heard
+            verdicts.append(self._say(0, (heard,), mild, grading, certain=certain or taken))
             said.append(heard.fact)
         return verdicts
 
     # ---------------------------------------------------------------- the story
 
-    def _say(self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading) -> Verdict:
+    def _say(
+        self, index: int, group: Sequence[Heard], meaning: Meaning, grading: Grading, *, certain: bool = True
+    ) -> Verdict:
         fact, sent = group[index]
         figures = grading.figures(meaning.kindest[index], fact, sent)
         story = self.story
@@ -184,7 +189,10 @@ class Account(msgspec.Struct, eq=False):
                 story.begin(fact, partial=True)
         elif isinstance(fact, NotMine) and fact.renewal:
             story.refused(fact.token)
-        over += self._close_unheld(index, group, meaning, certain=not any(p.waits for p in self.pending))
+        elif isinstance(fact, Perhaps) and fact.ttl_ms is None:
+            story.perhaps_left(fact.token)
+        certain = certain and not any(p.waits for p in self.pending)
+        over += self._close_unheld(index, group, meaning, certain=certain)
         holds = all(world.holder == fact.token for world in meaning.ends)
         return Verdict(
             fact,
@@ -224,7 +232,7 @@ class Account(msgspec.Struct, eq=False):
         ends = {token: End.RELEASED if token in gave_back else End.LAPSED for token in self.story.open}
         return self.story.close_all(ends, window)
 
-    def lapse(self) -> Verdict:
+    def lapse(self, *, sure: bool) -> Verdict:
         """Its deadline has passed unrenewed; the attempt stays open until something proves that its holder lost."""
         world = max(self.ends, key=lambda w: w.gone_after)
         assert world.holder is not None
@@ -235,7 +243,7 @@ class Account(msgspec.Struct, eq=False):
         over = self.story.end_if_deserted(world.holder, window)
         return Verdict(
             Lapsed(Place(attempt.conn, 0), window, self.lock, self.queue, world.holder),
-            Finding.SOUND,
+            Finding.SOUND if sure else Finding.DOUBTFUL,
             age_ms=age_ms,
             remaining_ms=world.ttl_ms - age_ms,
             ttl_ms=world.ttl_ms,

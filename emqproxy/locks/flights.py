@@ -6,9 +6,28 @@ wipes a database bears on all.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
-from emqproxy.locks.events import AnyIntent, Instant, Lock, LockIntent, Place, Queue, Wipe
+from emqproxy.locks.events import (
+    AnyFact,
+    AnyIntent,
+    Instant,
+    Lock,
+    LockIntent,
+    Nothing,
+    Perhaps,
+    PerhapsGranted,
+    Place,
+    Queue,
+    Release,
+    Renew,
+    Sweep,
+    Take,
+    Window,
+    Wipe,
+    Wiped,
+    Write,
+)
 
 EVERYTHING: Final = Queue(-1, b"")
 """Stands for all locks of all databases."""
@@ -26,8 +45,8 @@ class Flights:
 
     def __init__(self) -> None:
         self._flights: dict[Place, Flight] = {}
-        self._over: dict[Lock | Queue, dict[Place, Instant]] = {}
-        """Every entry is one of `_flights`; a lock or queue without any has no entry."""
+        self._over: dict[Lock | Queue, dict[int, dict[Place, Instant]]] = {}
+        """By what they bear on and by connection, in the order sent; each is one of `_flights`, nothing is empty."""
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -36,7 +55,7 @@ class Flights:
         """A request was sent. A second one from the same place stands for the first."""
         self.arrive(intent.place)
         self._flights[intent.place] = Flight(intent, opened)
-        self._over.setdefault(_reach(intent), {})[intent.place] = opened
+        self._over.setdefault(_reach(intent), {}).setdefault(intent.place.conn, {})[intent.place] = opened
 
     def arrive(self, place: Place) -> Flight | None:
         """Its answer is known, or never will be. None: nothing was asked from there."""
@@ -44,26 +63,58 @@ class Flights:
         if flight is not None:
             reach = _reach(flight.intent)
             over = self._over[reach]
-            del over[place]
-            if not over:
-                del self._over[reach]
+            of_conn = over[place.conn]
+            del of_conn[place]
+            if not of_conn:
+                del over[place.conn]
+                if not over:
+                    del self._over[reach]
         return flight
 
-    def bearing_on(self, lock: Lock, queue: Queue, before: Instant) -> set[Place]:
-        """Requests that are out, were sent before an instant, and may bear on a lock."""
-        over = self._over
-        if not over:
-            return set()
-        return {
-            place
-            for reach in (lock, queue, EVERYTHING)
-            if reach in over
-            for place, opened in over[reach].items()
-            if opened < before
-        }
+    def bearing_on(self, lock: Lock, queue: Queue, before: Instant, conn: int | None = None) -> set[Place]:
+        """Requests that are out, were sent before an instant, and may bear on a lock: the last of each connection.
+
+        A connection is answered in order: when its last is, so are those before it. `conn` is the connection that was
+        just answered: what else is out on it runs later, and explains nothing. So a pipeline, however deep, costs one
+        look; without this, a flood of renewals of one job would take a time that grows with its square.
+        """
+        found: set[Place] = set()
+        for reach in (lock, queue, EVERYTHING):
+            for each, of_conn in self._over.get(reach, _NONE).items():
+                if each != conn:
+                    found.update(_last_before(of_conn, before))
+        return found
+
+
+_NONE: Final[dict[int, dict[Place, Instant]]] = {}
+
+
+def _last_before(of_conn: dict[Place, Instant], before: Instant) -> tuple[Place, ...]:
+    for place in reversed(of_conn):
+        if of_conn[place] < before:
+            return (place,)
+    return ()
 
 
 def _reach(intent: AnyIntent) -> Lock | Queue:
     if isinstance(intent, Wipe):
         return EVERYTHING
     return intent.lock if isinstance(intent, LockIntent) else intent.queue
+
+
+def perhaps(intent: AnyIntent, window: Window) -> AnyFact:
+    """What is proved by an answer that will never be known: the bounds widen."""
+    place, queue = intent.place, intent.queue
+    match intent:
+        case Renew():
+            return Perhaps(place, window, intent.lock, queue, intent.token, intent.ttl_ms)
+        case Release():
+            return Perhaps(place, window, intent.lock, queue, intent.token, None)
+        case Take():
+            return PerhapsGranted(place, window, queue, intent.token, intent.ttl_ms)
+        case Wipe():
+            return Wiped(place, window, None)
+        case Sweep() | Write():
+            return Nothing(place, window, queue)
+        case _:
+            assert_never(intent)

@@ -46,7 +46,7 @@ from emqproxy.locks.orders import Heard, weigh
 from emqproxy.locks.verdicts import Attempt, Finding, Suspect, Verdict
 from emqproxy.locks.worlds import LeaseState, World
 
-TICK_MAX: Final = 1_000
+TICK_MAX: Final = 200
 """Accounts one tick looks at: the rest is due at once, and the loop gets its turn between."""
 LOCKS: Final = 50_000
 """The default of `limits.locks`."""
@@ -95,7 +95,7 @@ class LockLedger:
         self._flights.depart(intent, opened)
 
     def abandoned(self, intent: AnyIntent, now: Instant) -> list[Verdict]:
-        """The answer will never come, and there is nothing to be said of what it may have done."""
+        """It was not sent, or did nothing. What may have been done is told by `observe(flights.perhaps(…))`."""
         verdicts = self.tick(now)
         self._flights.arrive(intent.place)
         return verdicts + self._resolve(intent.place, now)
@@ -171,7 +171,7 @@ class LockLedger:
             if gone <= now and not account.lapse_waits:
                 account.lapse_waits = self._wait(account, gone)
                 if not account.lapse_waits:
-                    verdicts.append(account.lapse())
+                    verdicts.append(account.lapse(sure=not self._blind))
                     self._accounts.note_speakers(account)
         elif account.forget_at <= now and account.pending:  # an answer is still out, after all that time
             self._deadlines.no_later(account.lock, now + RETENTION_NS_MIN)
@@ -192,13 +192,13 @@ class LockLedger:
         if evicted is not None:
             self._deadlines.drop(evicted.lock)
             verdicts = evicted.give_up(self._grading)
-        waits = self._wait(account, fact.window.closed)
+        waits = self._wait(account, fact.window.closed, fact.place.conn)
         heard = account.hear(Heard(fact, sent), waits, self._grading, self._unsure_until)
         return verdicts + self._heard(account, heard)
 
-    def _wait(self, account: Account, before: Instant) -> set[Place]:
+    def _wait(self, account: Account, before: Instant, conn: int | None = None) -> set[Place]:
         """What an account has to wait for: it is told when each of them is answered."""
-        waits = self._flights.bearing_on(account.lock, account.queue, before)
+        waits = self._flights.bearing_on(account.lock, account.queue, before, conn)
         for place in waits:
             self._waiting.setdefault(place, {})[account.lock] = None
         return waits

@@ -20,6 +20,8 @@ class Telling(msgspec.Struct, eq=False):
     attempt: Attempt
     deserted: bool = False
     """The connection that spoke for it last is closed."""
+    perhaps_left: bool = False
+    """It was sent a finish or a move whose answer was not read: it may have given the lock back."""
     over: bool = False
     """Told to be over, and still the holder: lapsed with nobody left to speak for it."""
 
@@ -81,6 +83,11 @@ class Story(msgspec.Struct, eq=False):
         if (telling := self.open.get(token)) is not None:
             telling.attempt = msgspec.structs.replace(telling.attempt, refused=telling.attempt.refused + 1)
 
+    def perhaps_left(self, token: bytes) -> None:
+        """An open attempt may have given the lock back."""
+        if (telling := self.open.get(token)) is not None:
+            telling.perhaps_left = True
+
     def of(self, token: bytes) -> Attempt | None:
         """The token's attempt, open or the last that ended."""
         telling = self.open.get(token)
@@ -89,6 +96,8 @@ class Story(msgspec.Struct, eq=False):
     def close(self, token: bytes, end: End, window: Window) -> Attempt | None:
         """Ends an open attempt; None where it had been told to be over before."""
         telling = self.open.pop(token)
+        if telling.perhaps_left and end in {End.LAPSED, End.WIPED}:
+            end = End.RELEASED  # nobody can know: the kinder word
         attempt = telling.attempt if telling.over else msgspec.structs.replace(telling.attempt, end=end, ended=window)
         self.past.pop(token, None)
         self.past[token] = attempt

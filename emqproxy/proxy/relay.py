@@ -8,13 +8,12 @@ what it sends, or a pipeline longer than the buffers between would wait for itse
 from __future__ import annotations
 
 import asyncio
-import traceback
-from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import clock
 from emqproxy.proxy.upstream import Connector, in_words, keep_alive
+from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
 from emqproxy.session.session import Session
 
@@ -78,11 +77,9 @@ class Relay(asyncio.Protocol):
         """When the client last sent something."""
         self._early: list[bytes] = []
         """What the client sent before we were connected: one read, then it is paused."""
-        self._told_blind = False
-        self._settled = False
-        """Nothing that comes from Redis is paired any more."""
         self.client: asyncio.Transport
         self.watched: Watched
+        self._watcher: Watcher
 
     # ---------------------------------------------------------------- the client's side
 
@@ -92,6 +89,7 @@ class Relay(asyncio.Protocol):
         keep_alive(self.client)
         number = self._hub.number()
         self.watched = Watched(number, _peer(self.client, number), Session())
+        self._watcher = Watcher(self._hub, self.watched)
         self._hub.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
@@ -106,19 +104,9 @@ class Relay(asyncio.Protocol):
                 self.client.pause_reading()
             return
         server.write(data)
-        session = self.watched.session
-        if self._told_blind:
-            return
-        try:
-            commands = session.from_client(data, now)
-            if commands:
-                self._hub.witness.asked(self.watched, commands)
-            if session.blinded is not None:
-                self._blind(now)
-            elif session.pending_bytes > self._hub.pending_bytes_max:
-                self._too_much(session.pending_bytes, now)
-        except Exception as fault:  # noqa: BLE001  law 9: a fault of ours is one connection's
-            self._fault(fault, now)
+        self._watcher.from_client(data, now)
+        if self.watched.session.pending_bytes > self._hub.pending_bytes_max:
+            self._too_much(self.watched.session.pending_bytes, now)
 
     def eof_received(self) -> bool:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
@@ -131,7 +119,7 @@ class Relay(asyncio.Protocol):
             return True
         # Over TLS we cannot half-close. What was asked just now is waited for; what is unanswered for longer blocks,
         # and Redis must learn that nobody is there to take what it would give.
-        waits_s = 0.0 if self.watched.session.answered else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
+        waits_s = 0.0 if self._watcher.answered else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
         asyncio.get_running_loop().call_later(max(0.0, waits_s), self.ended)
         return True
 
@@ -163,7 +151,7 @@ class Relay(asyncio.Protocol):
             self.ended()
             return
         except Exception as fault:  # noqa: BLE001  law 9
-            self._fault(fault, clock.now())
+            self._watcher.fault(fault, clock.now())
             self.ended()
             return
         assert side.transport is not None
@@ -184,18 +172,8 @@ class Relay(asyncio.Protocol):
         if self._ended:  # TLS empties its buffer when it is closed
             return
         self.client.write(data)
-        session = self.watched.session
-        if self._settled:
-            return
-        try:
-            exchanges = session.from_server(data, now)
-            if exchanges:
-                self._hub.witness.answered(self.watched, exchanges)
-            if session.over:
-                self._blind(now)
-        except Exception as fault:  # noqa: BLE001  law 9
-            self._fault(fault, now)
-        if self._eof and self._server is not None and not self._server.can_write_eof() and session.answered:
+        self._watcher.from_server(data, now)
+        if self._eof and self._server is not None and not self._server.can_write_eof() and self._watcher.answered:
             self._server.close()
 
     # ---------------------------------------------------------------- ends
@@ -211,16 +189,7 @@ class Relay(asyncio.Protocol):
         if self._server is not None:
             self._server.close()
             self._server = None
-        now = clock.now()
-        try:
-            self._hub.witness.answered(self.watched, self.watched.session.end(now))
-        except Exception as fault:  # noqa: BLE001  law 9
-            self._fault(fault, now)
-        try:
-            self._hub.witness.closed(self.watched, now)
-        except Exception as fault:  # noqa: BLE001  law 9
-            self._fault(fault, now)
-        self._hub.closed(self)
+        self._watcher.end(clock.now(), lambda: self._hub.closed(self))
 
     def close(self) -> None:
         """Ends it from our side."""
@@ -235,53 +204,6 @@ class Relay(asyncio.Protocol):
             pending_bytes=pending_bytes,
         )
         self.ended()
-
-    def _blind(self, now: int) -> None:
-        """Nothing more can be paired: said once. What had been asked is settled as far as it can be."""
-        session = self.watched.session
-        if not self._told_blind:
-            self._told_blind = True
-            reason = session.blinded or "unknown"
-            self._hub.limited.warning(
-                "a connection cannot be followed any more: its bytes go on, its locks are not seen",
-                now=now,
-                key=("blind", reason),
-                reason=reason,
-                client=self.watched.client,
-                conn=self.watched.conn,
-            )
-            self._hub.witness.blinded(self.watched, reason, now)
-        if session.over and not self._settled:
-            self._settled = True
-            self._hub.witness.answered(self.watched, session.end(now))
-
-    def _fault(self, fault: Exception, now: int) -> None:
-        """A fault of ours: this connection goes blind, the others go on. It is counted, and logged once a minute."""
-        self._hub.faults += 1
-        where = traceback.extract_tb(fault.__traceback__)[-1:]
-        self._hub.limited.error(
-            "a fault of emqproxy's own: one connection is not followed any more",
-            now=now,
-            key=("fault", type(fault).__name__),
-            fault=type(fault).__name__,
-            at=f"{where[0].name}:{where[0].lineno}" if where else "?",
-            client=self.watched.client,
-            faults=self._hub.faults,
-        )
-        self.watched.session.blind("a fault of emqproxy's own")
-        self._settled = True
-        _quietly(lambda: self._hub.witness.forsake(self.watched, now))
-        if not self._told_blind and not self._ended:
-            self._told_blind = True
-            _quietly(lambda: self._hub.witness.blinded(self.watched, "a fault of emqproxy's own", now))
-
-
-def _quietly(call: Callable[[], None]) -> None:
-    """The second fault of one connection must not reach the loop."""
-    try:
-        call()
-    except Exception:  # noqa: BLE001
-        return
 
 
 def _peer(transport: asyncio.BaseTransport, number: int) -> str:

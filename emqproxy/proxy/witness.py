@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from emqproxy.locks.events import AnyIntent, Blinded, Instant, Lapsed, Lock, LockFact, Place, Sighted, Window
+from emqproxy.locks.flights import perhaps
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
@@ -35,8 +36,8 @@ class Watched(msgspec.Struct, eq=False):
     conn: int
     client: str
     session: Session
-    asked: dict[int, tuple[Operation, tuple[AnyIntent, ...]]] = msgspec.field(default_factory=dict)
-    """By request number: what was recognised and is not answered yet."""
+    asked: dict[int, tuple[Operation, tuple[AnyIntent, ...], Instant]] = msgspec.field(default_factory=dict)
+    """By request number: what was recognised and is not answered yet, and when it was sent."""
     texts: dict[int, bytes] = msgspec.field(default_factory=dict)
     """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
 
@@ -89,7 +90,7 @@ class Witness:
             watched.session.keep(command, words=command.request in watched.texts)
             sent = command.opened - self._lag.lag_ns(command.opened)
             intents = operation.intents(Place(watched.conn, command.request), command.db)
-            watched.asked[command.request] = (operation, intents)
+            watched.asked[command.request] = (operation, intents, sent)
             for intent in intents:
                 self._ledger.asked(intent, sent)
         self._arm()
@@ -103,7 +104,7 @@ class Witness:
                 self._learn(watched, exchange)
             if known is None:
                 continue
-            operation, _ = known
+            operation = known[0]
             happenings = operation.happenings(exchange, Place(watched.conn, request))
             del watched.asked[request]
             if not exchange.in_exec and isinstance(exchange.reply, ErrorReply) and exchange.reply.prefix == "NOSCRIPT":
@@ -135,9 +136,9 @@ class Witness:
 
     def forsake(self, watched: Watched, now: Instant) -> None:
         """What is still out on a connection will never be told: a fault of ours, or its end."""
-        for _, intents in watched.asked.values():
+        for _, intents, sent in watched.asked.values():
             for intent in intents:
-                self._tell(self._ledger.abandoned(intent, now), now)
+                self._tell(self._ledger.observe(perhaps(intent, Window(sent, now))), now)
         watched.asked.clear()
         watched.texts.clear()
 

@@ -20,7 +20,7 @@ from tests.locks.small_redis import PICKED, Ask, Choice, after, begin, choices, 
 class ArrivalOrder(LockLedger):
     """What a ledger would be that takes facts in the order in which their answers are read, and waits for nothing."""
 
-    def _wait(self, account: Account, before: int) -> set[Place]:  # noqa: ARG002
+    def _wait(self, account: Account, before: int, conn: int | None = None) -> set[Place]:  # noqa: ARG002
         return set()
 
 
