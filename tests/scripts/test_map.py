@@ -5,10 +5,7 @@ Each row: what stands in Redis, one call, the fact that its answer is, and the l
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,9 +24,9 @@ from emqproxy.locks.events import (
     Renewed,
 )
 from emqproxy.scripts.layouts import release as release_of
-from tests.e2e.peers import node_packages
 from tests.processes import RedisServer
 from tests.scripts.conftest import LABELS
+from tests.scripts.older import old_texts
 from tests.scripts.talk import (
     PREFIX,
     TTL_MS,
@@ -52,26 +49,10 @@ from tests.scripts.test_truth import holds
 
 OLD = "5.65.1"
 A, B = "a:1", "b:1"
-READ_TEXTS = """
-const fs = require("fs"), found = {};
-for (const file of fs.readdirSync(process.argv[1]))
-  if (/-[0-9]+[.]js$/.test(file))
-    for (const script of Object.values(require(process.argv[1] + "/" + file)))
-      found[script.name] = [script.content, script.keys];
-process.stdout.write(JSON.stringify(found));
-"""
 SHORTER = {"moveToDelayed": 7}
 """Arguments of 5.65.1, where they are fewer."""
 
 Sent = list[bytes | None]
-
-
-@functools.cache
-def old_texts() -> dict[str, tuple[bytes, int]]:
-    """Of 5.65.1, by name: the text and how many keys."""
-    folder = node_packages() / "node_modules" / "bullmq5" / "dist" / "cjs" / "scripts"
-    done = subprocess.run(["node", "-e", READ_TEXTS, str(folder)], capture_output=True, check=True, timeout=30)
-    return {name: (content.encode(), keys) for name, (content, keys) in json.loads(done.stdout).items()}
 
 
 class Tongue:
