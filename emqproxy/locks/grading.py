@@ -1,13 +1,14 @@
 """The figures of a fact as they stood when its request was sent, a renewal's grade, and how a holding ended.
 
-Pure functions of one world: `before` is what the fact found in the order that was chosen for it.
+Of one world: `before` is what the fact found in the order that was chosen for it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import deque
+from typing import Final, NamedTuple
 
-from emqproxy.locks.events import Absent, Granted, HeldByOther, Instant, LockFact, NotMine, Released, Renewed
+from emqproxy.locks.events import Absent, Granted, HeldByOther, Instant, LockFact, NotMine, Released, Renewed, Window
 from emqproxy.locks.verdicts import End, Grade
 from emqproxy.locks.worlds import MS, Past, World
 
@@ -21,11 +22,30 @@ class Figures(NamedTuple):
     """Of renewals only."""
 
 
-class Grading(NamedTuple):
-    """The thresholds, as shares of the lock's time to live."""
+PAUSES_MAX: Final = 256
+"""Our own pauses that are remembered: of the longest lock, the last ones are what matters."""
 
-    late: float
-    critical: float
+
+class Grading:
+    """The thresholds, as shares of the lock's time to live; and our own pauses, which are no worker's fault."""
+
+    def __init__(self, late: float, critical: float) -> None:
+        self.late, self.critical = late, critical
+        self._pauses: deque[Window] = deque(maxlen=PAUSES_MAX)
+        """In the order in which they were."""
+
+    def paused(self, pause: Window) -> None:
+        """We stood still: what a worker asked or was to hear meanwhile waited for us."""
+        self._pauses.append(pause)
+
+    def own_lag_ns(self, begin: Instant, end: Instant) -> int:
+        """How much of a time we stood still."""
+        lag_ns = 0
+        for pause in reversed(self._pauses):
+            if pause.closed <= begin:
+                break
+            lag_ns += max(0, min(end, pause.closed) - max(begin, pause.opened))
+        return lag_ns
 
     def figures(self, before: World, fact: LockFact, sent: Instant) -> Figures:
         """Of the speaker's own holding, now or before."""
@@ -33,7 +53,8 @@ class Grading(NamedTuple):
         last = before.last_of(fact.token) if fact.token else None
         if last is None or last.left or isinstance(fact, Granted):
             return Figures(None, None, Grade.UNKNOWN if grades else None)
-        age_ms = max(0.0, (sent - last.proved.closed) / MS)
+        proved = last.proved.closed
+        age_ms = max(0.0, (sent - proved - self.own_lag_ns(proved, sent)) / MS)
         holds = before.holder == fact.token
         grade = self._grade(last, fact, age_ms, sent, holds=holds) if grades else None
         return Figures(age_ms, last.ttl_ms - age_ms, grade)

@@ -1,7 +1,7 @@
 """The account of all locks. Four kinds of method:
 
     getters      open_attempts(), next_deadline(), len()
-    facts in     asked(intent, opened) · observe(fact) → verdicts · abandoned(intent, now) → verdicts
+    facts in     asked(intent, opened) · observe(fact) → verdicts · abandoned(intent, now) → verdicts · paused(window)
     a question   judge(intent, now) → verdict, reads only
     time         tick(now) → verdicts, at or after next_deadline()
 
@@ -9,8 +9,7 @@ For each request: `asked` its intents before its answer can come, then `observe`
 every intent is answered by one fact of the same Place, or abandoned. `now` never runs backwards.
 
 The law: it accuses only when no order inside the Windows explains what was seen. A finding that suspects nobody is
-given at once. One that suspects somebody, and a lapse, waits for the requests that were out, had been sent before,
-and could explain it; and for no later one.
+given at once; one that suspects somebody, and a lapse, waits for requests sent before that could explain it.
 """
 
 from __future__ import annotations
@@ -99,6 +98,10 @@ class LockLedger:
         verdicts = self.tick(now)
         self._flights.arrive(intent.place)
         return verdicts + self._resolve(intent.place, now)
+
+    def paused(self, pause: Window) -> None:
+        """We ourselves stood still: no age of a renewal counts it."""
+        self._grading.paused(pause)
 
     def observe(self, fact: AnyFact) -> list[Verdict]:
         """What can be said now: of this fact, of those it explains, and of what time has brought before it.

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Final
 
-from emqproxy.locks.events import Instant
+from emqproxy.locks.events import Instant, Window
 
 BEAT_S: Final = 0.02
 _BEAT_NS: Final = int(BEAT_S * 1e9)
+PAUSE_NS_MIN: Final = 10_000_000
+"""A shorter lag matters to no lock."""
 _FRESH_NS: Final = 5 * _BEAT_NS
 """How long a measured lag is held against what is read: the reads of one stall come right after it."""
 
@@ -26,9 +29,10 @@ def wall_ns() -> int:
 
 
 class LoopLag:
-    """A beat on the loop. Between two beats should lie BEAT_S; what lies more is lag."""
+    """A beat on the loop. Between two beats should lie BEAT_S; what lies more is lag, and `paused` is told of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, paused: Callable[[Window], None] = lambda _: None) -> None:
+        self._paused = paused
         self._due: Instant = 0
         self._late: Instant = 0
         self._late_at: Instant = 0
@@ -43,6 +47,8 @@ class LoopLag:
             late = at - self._due
             if late > self._late or at - self._late_at > _FRESH_NS:
                 self._late, self._late_at = max(0, late), at
+            if late > PAUSE_NS_MIN:
+                self._paused(Window(self._due, at))
             self._due = at + _BEAT_NS
             self._handle = loop.call_later(BEAT_S, beat)
 

@@ -70,7 +70,7 @@ class DataPlane:
             locks_max=config.limits.locks,
             sole_path=config.sole_path,
         )
-        self.lag = clock.LoopLag()
+        self.lag = clock.LoopLag(self.ledger.paused)
         self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)
         self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, Unrecognised(config.prefixes, self.log))
         self.listeners = Listeners()

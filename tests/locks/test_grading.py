@@ -156,3 +156,13 @@ def test_found_without_it_the_bounds_of_its_own_holding_count(closed_ms: int, en
 
 def test_found_with_another_holder_it_was_superseded_whatever_bounds_that_one_has() -> None:
     assert end_by(fact("-1", 20_000, b"B"), held().held(b"B", span(19_000), TTL), b"A") is End.SUPERSEDED
+
+
+def test_our_own_pauses_are_no_workers_lateness() -> None:
+    grading = Grading(0.60, 0.80)
+    for opened, closed in ((0, 100), (2_000, 3_000), (4_500, 9_000), (20_000, 21_000)):
+        grading.paused(Window(opened * MS, closed * MS))
+    assert grading.own_lag_ns(1_000 * MS, 5_000 * MS) == 1_500 * MS
+    assert grading.own_lag_ns(9_000 * MS, 20_000 * MS) == 0
+    assert grading.own_lag_ns(0, 30_000 * MS) == (100 + 1_000 + 4_500 + 1_000) * MS
+    assert Grading(0.60, 0.80).own_lag_ns(0, 30_000 * MS) == 0

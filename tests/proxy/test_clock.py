@@ -7,10 +7,11 @@ import time
 
 import uvloop
 
+from emqproxy.locks.events import Window
 from emqproxy.proxy import clock
 from emqproxy.proxy.clock import BEAT_S, LoopLag
 from tests.processes import EmqProxy, RedisServer, eventually
-from tests.proxy.wires import ask, dial, exactly
+from tests.proxy.wires import ask, dial, exactly, until
 from tests.scripts.talk import keys, lock, pick, renew, text_of
 from tests.session.talk import words
 
@@ -100,3 +101,20 @@ def test_a_renewal_that_lay_unread_while_we_stood_still_is_not_late(redis_sessio
     line = proxy.wait_journal(lambda line: line["queue"] == queue and line["op"] == "renew")
     assert (line["outcome"], line["grade"], line["finding"]) == ("ok", "on_time", "sound")
     assert line["lag_us"] > 1_000_000
+
+
+def test_a_pause_is_told_with_its_bounds():
+    """A blocked loop tells from when to when it stood still."""
+    pauses: list[Window] = []
+
+    async def run() -> None:
+        lag = LoopLag(pauses.append)
+        lag.start()
+        began = clock.now()
+        spin(0.15)
+        await until(lambda: bool(pauses))
+        lag.stop()
+        assert pauses[-1].closed - pauses[-1].opened > 100_000_000
+        assert began < pauses[-1].closed <= clock.now()
+
+    uvloop.run(run())
