@@ -59,3 +59,33 @@ def test_when_too_much_comes_at_once_a_late_answer_ends_no_other_attempt() -> No
     history.do(at + 100, "released", B, conn=2)
     assert "B0 released" in history.ends()
     assert quiet(history)
+
+
+def test_when_too_much_comes_at_once_ones_own_finish_is_still_waited_for() -> None:
+    """Refusals, too many to weigh, were read before the finish that explains them: the attempt has not lapsed."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("finish", 1_000, "released", conn=2)
+    for number in range(FACTS_MAX + 1):
+        history.ask(f"renewal {number}", 1_001 + number, "refused", conn=3 + number)
+    for number in range(FACTS_MAX + 1):
+        history.answer(f"renewal {number}", 1_020, "refused")
+    assert history.ends() == []
+    history.answer("finish", 1_030, "released")
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+
+
+def test_after_too_much_at_once_a_finish_that_nobody_read_still_counts() -> None:
+    """The finish ran and its answer was lost with its connection: what is refused later is no lapse."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("finish", 1_000, "released", conn=2)
+    for number in range(FACTS_MAX):
+        history.ask(f"renewal {number}", 1_001 + number, "refused", conn=3 + number)
+    history.answer("finish", 1_030, "released?")
+    for number in range(FACTS_MAX):
+        history.answer(f"renewal {number}", 1_040, "refused")
+    history.do(1_100, "-2", conn=1)
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
