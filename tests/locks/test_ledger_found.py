@@ -89,3 +89,18 @@ def test_after_too_much_at_once_a_finish_that_nobody_read_still_counts() -> None
     history.do(1_100, "-2", conn=1)
     assert quiet(history)
     assert history.ends() == ["A0 released"]
+
+
+def test_a_lock_that_was_seen_to_live_while_it_can_have_lapsed_may_be_its_holders_still() -> None:
+    """An old holder is told that another holds it; when that is read the other's lock has run out, but not when it was
+    sent. The other's finish, next in the pipeline, ends its own attempt."""
+    history = History()
+    history.do(0, "grant")
+    history.tick(GONE)
+    at = GONE + 1_000
+    history.do(at, "grant", B, conn=2)
+    history.ask("late", at + 9_000, "-6", conn=3)
+    history.ask("finish", at + 9_000, "released", B, conn=3)
+    history.answer("late", at + GONE + 100, "-6")
+    history.answer("finish", at + GONE + 100, "released")
+    assert history.ends() == ["A0 superseded", "B0 released"]
