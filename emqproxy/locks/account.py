@@ -12,7 +12,10 @@ from typing import Final
 import msgspec
 
 from emqproxy.locks.events import (
+    Absent,
+    AnyLockFact,
     Granted,
+    HeldByOther,
     Instant,
     Lapsed,
     Lock,
@@ -214,6 +217,8 @@ class Account(msgspec.Struct, eq=False):
         for token in [t for t in self.story.open if t not in held]:
             taker = _taker(token, meaning)
             at = index if taker is None else taker
+            if taker is None and not _takes(group[at].fact, token):
+                continue  # who holds it is not known: that is no end
             end = end_by(group[at].fact, meaning.before[at], token)
             if certain or end is End.RELEASED:
                 over += self.story.close_all({token: end}, group[at].fact.window)
@@ -267,6 +272,13 @@ def _less_ended(worlds: tuple[World, ...], heard: Heard) -> tuple[World, ...]:
     """Without those in which a token holds it that has just given it back."""
     gone = heard.fact.token if isinstance(heard.fact, Released) else None
     return tuple(world for world in worlds if gone is None or world.holder != gone)
+
+
+def _takes(fact: AnyLockFact, token: bytes) -> bool:
+    """Whether a fact proves that a token does not hold the lock, whatever was before."""
+    if isinstance(fact, NotMine):
+        return fact.token == token
+    return isinstance(fact, (Granted, Renewed, Released, Absent, HeldByOther))
 
 
 def _taker(token: bytes, meaning: Meaning) -> int | None:

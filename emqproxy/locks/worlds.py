@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple, TypeAlias
 
-from emqproxy.locks.events import Granted, Instant, LockFact, Perhaps, Released, Renewed, Window
+from emqproxy.locks.events import Granted, HeldByOther, Instant, LockFact, Perhaps, Released, Renewed, Window
 from emqproxy.locks.verdicts import Finding
 
 MS: Final = 1_000_000
@@ -249,6 +249,9 @@ def steps(world: World, fact: LockFact, sent: Instant) -> tuple[Step, ...]:
     if move is Move.KEEP:
         return (Step(finding, world),)
     left = mine and isinstance(fact, Released)
+    other_lived = world.holder is not None and world.state(window.opened) is not LeaseState.LAPSED
+    if isinstance(fact, HeldByOther) and not mine and other_lived:  # the one that lived may have been the holder still
+        return (Step(finding, world), Step(finding, world.left_by(window, left=left, rest=_REST[move])))
     return (Step(finding, world.left_by(window, left=left, rest=_REST[move])),)
 
 

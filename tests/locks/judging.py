@@ -122,7 +122,7 @@ def _untrue(verdict: Verdict, truth: Truth) -> list[str]:
     elif isinstance(fact, LockFact):
         sent = truth.sent_at(fact)
         lost = truth.lost_before(fact.lock, fact.token, sent)
-        if finding is Finding.STRAGGLER and lost is None:
+        if finding is Finding.STRAGGLER and (lost is None or lost[-1].how == "deleted"):
             found.append(f"no straggler, sent at {sent}, in truth {truth.of(fact.lock, fact.token)}")
         if verdict.grade is Grade.TOO_LATE and not _too_late(fact, sent, truth):
             found.append(f"not too late, sent at {sent}, in truth {truth.of(fact.lock, fact.token)}")

@@ -59,3 +59,48 @@ def test_when_too_much_comes_at_once_a_late_answer_ends_no_other_attempt() -> No
     history.do(at + 100, "released", B, conn=2)
     assert "B0 released" in history.ends()
     assert quiet(history)
+
+
+def test_when_too_much_comes_at_once_ones_own_finish_is_still_waited_for() -> None:
+    """Refusals, too many to weigh, were read before the finish that explains them: the attempt has not lapsed."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("finish", 1_000, "released", conn=2)
+    for number in range(FACTS_MAX + 1):
+        history.ask(f"renewal {number}", 1_001 + number, "refused", conn=3 + number)
+    for number in range(FACTS_MAX + 1):
+        history.answer(f"renewal {number}", 1_020, "refused")
+    assert history.ends() == []
+    history.answer("finish", 1_030, "released")
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+
+
+def test_after_too_much_at_once_a_finish_that_nobody_read_still_counts() -> None:
+    """The finish ran and its answer was lost with its connection: what is refused later is no lapse."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("finish", 1_000, "released", conn=2)
+    for number in range(FACTS_MAX):
+        history.ask(f"renewal {number}", 1_001 + number, "refused", conn=3 + number)
+    history.answer("finish", 1_030, "released?")
+    for number in range(FACTS_MAX):
+        history.answer(f"renewal {number}", 1_040, "refused")
+    history.do(1_100, "-2", conn=1)
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+
+
+def test_a_lock_that_was_seen_to_live_while_it_can_have_lapsed_may_be_its_holders_still() -> None:
+    """An old holder is told that another holds it; when that is read the other's lock has run out, but not when it was
+    sent. The other's finish, next in the pipeline, ends its own attempt."""
+    history = History()
+    history.do(0, "grant")
+    history.tick(GONE)
+    at = GONE + 1_000
+    history.do(at, "grant", B, conn=2)
+    history.ask("late", at + 9_000, "-6", conn=3)
+    history.ask("finish", at + 9_000, "released", B, conn=3)
+    history.answer("late", at + GONE + 100, "-6")
+    history.answer("finish", at + GONE + 100, "released")
+    assert history.ends() == ["A0 superseded", "B0 released"]
