@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import deque
 from typing import Any
 
 import pytest
@@ -264,7 +265,7 @@ def _all_of(thing: Any) -> Any:
     """Everything it holds, down to plain values."""
     if isinstance(thing, dict):
         return [(key, _all_of(value)) for key, value in thing.items()]
-    if isinstance(thing, (list, tuple)):
+    if isinstance(thing, (list, tuple, deque)):
         return [_all_of(each) for each in thing]
     if isinstance(thing, (int, float, bytes, str, set, frozenset, enum.Enum)) or thing is None:
         return repr(thing)

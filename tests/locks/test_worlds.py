@@ -46,19 +46,19 @@ CELLS: list[tuple[str, list[LeaseState], list[Speaker], Finding, Move]] = [
     ("Released", NOT_HELD, [W.STRANGER, W.NOBODY], F.UNWITNESSED, M.FREE),
     ("Absent", ALIVE, [w for w in W if w is not W.NOBODY], F.DISPUTED, M.FREE),
     ("Absent", ALIVE, [W.NOBODY], F.REAPED_ALIVE, M.FREE),
-    ("Absent", NOT_HELD, [*LOST, W.LATE], F.STRAGGLER, M.FREE),
-    ("Absent", NOT_HELD, [W.SURPRISED, W.HOLDER], F.DOUBTFUL, M.FREE),
+    ("Absent", NOT_HELD, [W.LOSER, W.LATE], F.STRAGGLER, M.FREE),
+    ("Absent", NOT_HELD, [W.SURPRISED, W.LEAVER, W.HOLDER], F.DOUBTFUL, M.FREE),
     ("Absent", NOT_HELD, [W.STRANGER], F.UNWITNESSED, M.FREE),
     ("Absent", [S.UNSEEN, S.ELSEWHERE], [W.NOBODY], F.UNWITNESSED, M.FREE),
     ("Absent", [S.IN_DOUBT, *ENDED], [W.NOBODY], F.SOUND, M.FREE),
     ("HeldByOther", ALIVE, MINE, F.DISPUTED, M.ELSEWHERE),
     ("HeldByOther", NOT_HELD, [W.LATE], F.STRAGGLER, M.ELSEWHERE),
     ("HeldByOther", NOT_HELD, [W.HOLDER], F.DOUBTFUL, M.ELSEWHERE),
-    ("HeldByOther", UNSURE, LOST, F.STRAGGLER, M.KEEP),
-    ("HeldByOther", UNSURE, [W.SURPRISED], F.DOUBTFUL, M.KEEP),
+    ("HeldByOther", UNSURE, [W.LOSER], F.STRAGGLER, M.KEEP),
+    ("HeldByOther", UNSURE, [W.SURPRISED, W.LEAVER], F.DOUBTFUL, M.KEEP),
     ("HeldByOther", UNSURE, [W.STRANGER, W.NOBODY], F.UNWITNESSED, M.KEEP),
-    ("HeldByOther", [S.UNSEEN, S.ELSEWHERE, *ENDED], LOST, F.STRAGGLER, M.ELSEWHERE),
-    ("HeldByOther", [S.UNSEEN, S.ELSEWHERE, *ENDED], [W.SURPRISED], F.DOUBTFUL, M.ELSEWHERE),
+    ("HeldByOther", [S.UNSEEN, S.ELSEWHERE, *ENDED], [W.LOSER], F.STRAGGLER, M.ELSEWHERE),
+    ("HeldByOther", [S.UNSEEN, S.ELSEWHERE, *ENDED], [W.SURPRISED, W.LEAVER], F.DOUBTFUL, M.ELSEWHERE),
     ("HeldByOther", [S.UNSEEN, S.ELSEWHERE, *ENDED], [W.STRANGER, W.NOBODY], F.UNWITNESSED, M.ELSEWHERE),
     ("NotMine", ALIVE, MINE, F.DISPUTED, M.UNSEEN),
     ("NotMine", NOT_HELD, [W.LATE], F.STRAGGLER, M.UNSEEN),
@@ -90,7 +90,7 @@ def test_every_cell_is_tried_once() -> None:
 def test_nobody_is_accused_of_what_is_not_certain() -> None:
     for (_, state, speaker), (finding, _) in TRANSITIONS.items():
         if finding is F.STRAGGLER:
-            assert speaker in {W.LATE, W.LOSER, W.LEAVER}
+            assert speaker in {W.LATE, W.LOSER}
         elif finding < F.STRAGGLER:
             assert state in {S.HELD, S.LAPSED} or (state, finding) == (S.FREE, F.DISPUTED)
 
