@@ -122,10 +122,15 @@ class Account(msgspec.Struct, eq=False):
         heard = tuple(p.heard for p in self.pending)
         meaning = weigh(self.settled, heard)
         self.ends = meaning.ends
+        # What hangs together waits together: what explains one fact may explain another by it.
+        out = {p.heard.fact.place for p in self.pending if p.waits}
+        groups = ({h.fact.place for h in group} for group in clusters(heard)) if out else ()
+        wait = {place for group in groups if group & out for place in group}
         verdicts = []
         for i in meaning.order:
             pending = self.pending[i]
-            if not pending.said and (not pending.waits or self._harmless(i, heard, meaning, grading)):
+            free = pending.heard.fact.place not in wait
+            if not pending.said and (free or self._harmless(i, heard, meaning, grading)):
                 pending.said = True
                 verdicts.append(self._say(i, heard, meaning, grading))
         over = self._settle(heard, meaning)

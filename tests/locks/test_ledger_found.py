@@ -104,3 +104,18 @@ def test_a_lock_that_was_seen_to_live_while_it_can_have_lapsed_may_be_its_holder
     history.answer("late", at + GONE + 100, "-6")
     history.answer("finish", at + GONE + 100, "released")
     assert history.ends() == ["A0 superseded", "B0 released"]
+
+
+def test_what_hangs_together_waits_together() -> None:
+    """A renewal and a finish in one pipeline, and a pickup, read first, that the finish made possible. The finish is
+    no explanation of the renewal by itself, but of the pickup, and so of both."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("renewal", 9_990, "renewed")
+    history.ask("finish", 9_991, "released")
+    history.ask("pickup", 9_992, "grant", B, conn=2)
+    history.answer("pickup", 10_005, "grant")
+    history.answer("renewal", 10_006, "renewed")
+    history.answer("finish", 10_006, "released")
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
