@@ -155,8 +155,8 @@ def _untrue_end(attempt: Attempt, truth: Truth) -> list[str]:
         End.WIPED: set(),
     }
     assert attempt.end is not None
-    if attempt.end is not End.WIPED and truth.unheard(attempt.lock, attempt.token):
-        return []  # whether its finish came in time nobody can know
+    if truth.unheard(attempt.lock, attempt.token) and attempt.end is not End.WIPED:
+        return []  # whether its finish came in time nobody can know: the kinder word will do, and what was seen will
     return [] if any(h.how in ways[attempt.end] for h in after) else [f"no {attempt.end.value}, in truth {after}"]
 
 
@@ -197,7 +197,7 @@ def incomplete(events: list[Event], truth: Truth) -> list[str]:
             whole = [
                 h
                 for h in truth.of(fact.lock, fact.token)
-                if h.sets[0] < fact.window.opened and h.ended > fact.window.closed
+                if h.sets[0] < fact.window.opened and h.ended - NEAR_NS > fact.window.closed
             ]
             if whole:
                 found.append(f"{fact}, and it held throughout: {whole}")
