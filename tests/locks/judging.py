@@ -144,13 +144,13 @@ def _too_late(fact: LockFact, sent: Instant, truth: Truth) -> bool:
 
 
 def _untrue_end(attempt: Attempt, truth: Truth) -> list[str]:
-    """An attempt's end is how a holding of its token ended, not before the attempt began."""
+    """An attempt's end is how a holding of its token can be heard to have ended, not before the attempt began."""
     after = [h for h in truth.of(attempt.lock, attempt.token) if h.ended >= attempt.started.opened]
     ways = {
         End.RELEASED: {"deleted"},
-        End.REAPED: {"expired"},
-        End.LAPSED: {"expired"},
-        # Another's grant may be read before the holder's own finish: its attempt ends by what was heard first.
+        # What proves the end may be read before the holder's own finish is: it ends by what was heard first.
+        End.REAPED: {"expired", "deleted"},
+        End.LAPSED: {"expired", "deleted"},
         End.SUPERSEDED: {"expired", "taken", "deleted"},
         End.WIPED: set(),
     }
