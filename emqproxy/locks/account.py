@@ -12,10 +12,7 @@ from typing import Final
 import msgspec
 
 from emqproxy.locks.events import (
-    Absent,
-    AnyLockFact,
     Granted,
-    HeldByOther,
     Instant,
     Lapsed,
     Lock,
@@ -28,7 +25,7 @@ from emqproxy.locks.events import (
     Renewed,
     Window,
 )
-from emqproxy.locks.grading import Grading, end_by
+from emqproxy.locks.grading import Grading, end_by, takes
 from emqproxy.locks.orders import FACTS_MAX, WORLDS_MAX, Heard, Meaning, clusters, precedes, weigh
 from emqproxy.locks.story import Story
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Suspect, Verdict
@@ -63,6 +60,8 @@ class Account(msgspec.Struct, eq=False):
     """A lapse is due and waits for these."""
     speakers: frozenset[int] = frozenset()
     """Connections that spoke last for its open attempts."""
+    unsure_until: Instant = 0
+    """What was sent before may have run before or after facts that were given up."""
     heard_at: Instant = 0
     """When the last fact was closed."""
 
@@ -98,7 +97,7 @@ class Account(msgspec.Struct, eq=False):
         One that was sent before `unsure_until` may have run before or after something that was not seen.
         """
         self.heard_at = max(self.heard_at, heard.fact.window.closed)
-        if heard.fact.window.opened < unsure_until:
+        if heard.fact.window.opened < max(unsure_until, self.unsure_until):
             self.pending.append(Pending(heard, waits))
             return self.give_up(grading)
         if not self.pending and not waits:  # nearly every fact: nothing to weigh it against
@@ -165,13 +164,16 @@ class Account(msgspec.Struct, eq=False):
         """Facts that cannot be weighed: nothing is claimed of any, and afterwards nothing is certain."""
         said = [p.heard.fact for p in self.pending if p.said]
         certain = not any(p.waits for p in self.pending)
+        unsure_until, closed = self.unsure_until, (p.heard.fact.window.closed + 1 for p in self.pending)
+        self.unsure_until = max([unsure_until, *closed])
         untold = sorted((p.heard for p in self.pending if not p.said), key=lambda h: (h.fact.window, h.fact.place))
         self.pending = []
         self.doubt([World()])
         verdicts = []
         for heard in untold:  # for the story's sake: who holds it may be known, though since when and until when is not
             meaning = weigh(self.ends, (heard,))
-            before = () if all(precedes(fact, heard.fact) for fact in said) else self.ends
+            last = heard.fact.window.opened >= unsure_until and all(precedes(fact, heard.fact) for fact in said)
+            before = () if last else self.ends
             self.settled = self.ends = _at_most((World(), *_less_ended(before, heard), *meaning.ends))
             mild = meaning._replace(findings=(Finding.DOUBTFUL,), kindest=(World(),), ends=self.ends)
             taken = isinstance(heard.fact, Granted)  # whoever held it has lost it, whatever is still to be heard
@@ -193,7 +195,8 @@ class Account(msgspec.Struct, eq=False):
                 over += story.close_all({fact.token: End.SUPERSEDED}, fact.window)
             story.begin(fact, partial=False)
         elif isinstance(fact, Renewed):
-            if not story.renewed(fact, figures.grade) and any(w.holder == fact.token for w in self.ends):
+            held = any(world.holder == fact.token for world in self.ends) and not story.is_past(fact)
+            if not story.renewed(fact, figures.grade) and held:
                 story.begin(fact, partial=True)
         elif isinstance(fact, NotMine) and fact.renewal:
             story.refused(fact.token)
@@ -220,9 +223,9 @@ class Account(msgspec.Struct, eq=False):
         over: list[Attempt] = []
         held = {world.holder for world in (*meaning.ends, *self.ends)}
         for token in [t for t in self.story.open if t not in held]:
-            taker = _taker(token, meaning)
+            taker = meaning.taker(token)
             at = index if taker is None else taker
-            if taker is None and not _takes(group[at].fact, token):
+            if taker is None and not takes(group[at].fact, token):
                 continue  # who holds it is not known: that is no end
             end = end_by(group[at].fact, meaning.before[at], token)
             if certain or end is End.RELEASED:
@@ -277,20 +280,3 @@ def _less_ended(worlds: tuple[World, ...], heard: Heard) -> tuple[World, ...]:
     """Without those in which a token holds it that has just given it back."""
     gone = heard.fact.token if isinstance(heard.fact, Released) else None
     return tuple(world for world in worlds if gone is None or world.holder != gone)
-
-
-def _takes(fact: AnyLockFact, token: bytes) -> bool:
-    """Whether a fact proves that a token does not hold the lock, whatever was before."""
-    if isinstance(fact, NotMine):
-        return fact.token == token
-    return isinstance(fact, (Granted, Renewed, Released, Absent, HeldByOther))
-
-
-def _taker(token: bytes, meaning: Meaning) -> int | None:
-    """Which fact took the lock from its holder, in the order chosen; None where that was before all of them."""
-    for at in reversed(range(len(meaning.order))):
-        i = meaning.order[at]
-        after = meaning.before[meaning.order[at + 1]].holder if at + 1 < len(meaning.order) else None
-        if meaning.before[i].holder == token and after != token:
-            return i
-    return None

@@ -84,3 +84,10 @@ def end_by(fact: LockFact, world: World, token: bytes) -> End:
         return End.SUPERSEDED  # before the fact, too
     alive_until = 0 if last is None else world.alive_until if world.holder == token else last.alive_until
     return End.LAPSED if fact.window.closed >= alive_until else End.WIPED
+
+
+def takes(fact: LockFact, token: bytes) -> bool:
+    """Whether a fact proves that a token does not hold the lock, whatever was before."""
+    if isinstance(fact, NotMine):
+        return fact.token == token
+    return isinstance(fact, (Granted, Renewed, Released, Absent, HeldByOther))

@@ -47,6 +47,15 @@ class Meaning(NamedTuple):
     ends: tuple[World, ...]
     """What can be true afterwards."""
 
+    def taker(self, token: bytes) -> int | None:
+        """Which fact took the lock from its holder, in the order chosen; None where that was before all of them."""
+        for at in reversed(range(len(self.order))):
+            i = self.order[at]
+            after = self.before[self.order[at + 1]].holder if at + 1 < len(self.order) else None
+            if self.before[i].holder == token and after != token:
+                return i
+        return None
+
 
 def precedes(a: AnyLockFact, b: AnyLockFact) -> bool:
     """Whether a certainly happened before b."""

@@ -78,6 +78,11 @@ class Story(msgspec.Struct, eq=False):
         )
         return True
 
+    def is_past(self, fact: Renewed) -> bool:
+        """Whether a success can have come before its token's last attempt ended: then it begins no other."""
+        past = self.past.get(fact.token)
+        return past is not None and past.ended is not None and fact.window.opened <= past.ended.closed
+
     def refused(self, token: bytes) -> None:
         """A renewal of an open attempt was refused."""
         if (telling := self.open.get(token)) is not None:

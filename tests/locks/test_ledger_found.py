@@ -119,3 +119,39 @@ def test_what_hangs_together_waits_together() -> None:
     history.answer("finish", 10_006, "released")
     assert quiet(history)
     assert history.ends() == ["A0 released"]
+
+
+def test_a_renewal_read_behind_its_own_finish_begins_no_other_attempt() -> None:
+    """Among too much to weigh: the finish is told first, the renewal before it last."""
+    history = History()
+    history.do(0, "grant")
+    history.ask("renewal", 1_000, "renewed", conn=2)
+    history.ask("finish", 1_001, "released", conn=3)
+    for number in range(FACTS_MAX):
+        history.ask(f"late {number}", 1_002 + number, "-2", conn=4 + number)
+    history.answer("finish", 1_020, "released")
+    for number in range(FACTS_MAX):
+        history.answer(f"late {number}", 1_030, "-2")
+    history.answer("renewal", 1_040, "renewed")
+    history.do(2_000, "-2", conn=1)
+    assert quiet(history)
+    assert history.ends() == ["A0 released"]
+    assert history.ledger.open_attempts() == ()
+
+
+def test_what_is_read_behind_too_much_has_no_order_either() -> None:
+    """A refusal that ran before a pickup is read after the two were given up: the new holder holds it still."""
+    history = History()
+    history.do(0, "grant")
+    history.tick(GONE)
+    at = GONE + 1_000
+    for number in range(FACTS_MAX + 1):
+        history.ask(f"late {number}", at + number, "-2", conn=3 + number)
+    history.ask("pickup", at + 10, "grant", B, conn=2)
+    history.answer("pickup", at + 20, "grant")
+    for number in range(FACTS_MAX + 1):
+        history.answer(f"late {number}", at + 30 + number, "-2")
+    assert B in {attempt.token for attempt in history.ledger.open_attempts()}
+    history.do(at + 100, "released", B, conn=2)
+    assert quiet(history)
+    assert "B0 released" in history.ends()
