@@ -119,8 +119,9 @@ def test_a_lapse_is_told_at_its_bound_while_pickups_never_cease() -> None:
     with RedisServer() as redis, EmqProxy(redis.url) as proxy:
         redis.call("SCRIPT", "LOAD", talk.text_of("moveToActive-11"))
         grants, lapses, polls = asyncio.run(measure(proxy))
-        in_ms = [statistics.median(delays) for delays in (grants, lapses)]
-    print(f"{polls} pickups; in the journal {in_ms[0]:.1f} ms after a grant, {in_ms[1]:.1f} ms after a lapse's bound")
+    middle = [statistics.median(delays) for delays in (grants, lapses)]
+    print(f"{polls} pickups; in the journal {middle[0]:.1f} ms after a grant, {middle[1]:.1f} ms after a lapse's bound")
     assert polls > POLLERS * ROUNDS
-    # The way to the file takes its time on a busy machine; of that, the grants tell. The rest is the ledger's.
-    assert in_ms[1] < SOON_MS + in_ms[0]
+    # The way to the file takes its time on a busy machine, and the grants tell how long: the rest is the ledger's. Had
+    # it waited for later pickups, no round would be quick: there is always one.
+    assert min(lapses) < SOON_MS + min(grants)
