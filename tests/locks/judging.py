@@ -152,7 +152,8 @@ def _untrue_end(attempt: Attempt, truth: Truth) -> list[str]:
         End.REAPED: {"expired", "deleted"},
         End.LAPSED: {"expired", "deleted"},
         End.SUPERSEDED: {"expired", "taken", "deleted"},
-        End.WIPED: set(),
+        # Past six facts at once nothing is known of its bounds, and that it expired cannot be told from its going early.
+        End.WIPED: {"expired"},
     }
     assert attempt.end is not None
     if truth.unheard(attempt.lock, attempt.token) and attempt.end is not End.WIPED:
