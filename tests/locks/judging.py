@@ -152,7 +152,7 @@ def _untrue_end(attempt: Attempt, truth: Truth) -> list[str]:
         End.REAPED: {"expired", "deleted"},
         End.LAPSED: {"expired", "deleted"},
         End.SUPERSEDED: {"expired", "taken", "deleted"},
-        # Past six facts at once nothing is known of its bounds, and that it expired cannot be told from its going early.
+        # Past six facts at once its bounds are not known: that it expired cannot be told from its going early.
         End.WIPED: {"expired"},
     }
     assert attempt.end is not None
