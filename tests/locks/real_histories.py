@@ -66,6 +66,9 @@ class Line(asyncio.Protocol):
         self.gone = asyncio.Event()
         self.deaf = False
         """Nobody reads its answers any more."""
+        self._echo = b""
+        self._echoed = asyncio.Event()
+        self._tail = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -73,11 +76,24 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = time.monotonic_ns()
-        if self.history is not None and not self.deaf:
+        if self._echo:
+            self._tail = (self._tail + data)[-len(self._echo) :]
+            if self._tail == self._echo:
+                self._echoed.set()
+        elif self.history is not None and not self.deaf:
             self.history.answered(self, self.session.from_server(data, now))
+            assert self.session.blinded is None, self.session.blinded
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self.gone.set()
+
+    async def settle(self, name: bytes) -> None:
+        """Until every answer has been read, those nobody waits for as well: the next history must not meet them."""
+        self._echo, self._tail = b"$%d\r\n%s\r\n" % (len(name), name), b""
+        self._echoed.clear()
+        self.transport.write(inline("ECHO", name))
+        await asyncio.wait_for(self._echoed.wait(), LONG_S)
+        self._echo = b""
 
     def join(self, history: History, numbers: itertools.count[int]) -> None:
         """A new history: a connection as good as new."""
@@ -267,7 +283,8 @@ class History:
 
     async def truth(self, monitor: Monitor) -> Truth:
         seen = monitor.fence(self.prefix)
-        self.lines[0].transport.write(inline("ECHO", self.prefix))
+        for line in self.lines:
+            await line.settle(self.prefix)
         await asyncio.wait_for(seen.wait(), LONG_S)
         return Truth(holdings(monitor.take(self.prefix)), self.sent, self.events)
 
