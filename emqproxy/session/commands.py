@@ -1,6 +1,6 @@
-"""Commands whose replies or effects the pairing must know, as data. All others have one reply and change nothing here.
+"""Commands whose replies or effects the pairing must know: what `table` says, as rules. All others have one.
 
-Source: redis-server 7.0.15; `COMMAND INFO` and its sources for what runs inside MULTI and what CLIENT REPLY silences.
+Source: redis-server 7.0.15; `COMMAND` and its sources for what runs inside MULTI and what CLIENT REPLY silences.
 """
 
 from __future__ import annotations
@@ -8,18 +8,27 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from emqproxy.session.table import COMMANDS
+
 
 class Rule(enum.Enum):
     """What the pairing does with a command."""
 
     SCRIPT = "script"
-    """A script call, one that brings a script's text, or one that wipes databases: handed to those who know them."""
+    """A script or function call, one that brings a script's text, or one that wipes databases: handed to those who know
+    them."""
+    WRITE = "write"
+    """Handed to them if one of its keys ends with LOCK_MARK, else plain."""
     MULTI = "multi"
     EXEC = "exec"
     DISCARD = "discard"
     SELECT = "select"
     HELLO = "hello"
     RESET = "reset"
+    QUIT = "quit"
+    """Answered, and nothing behind it is."""
+    REPLCONF = "replconf"
+    """One reply, but for what a replica reports: that has none."""
     CLIENT = "client"
     """REPLY decides on replies; SETNAME is remembered; the rest is plain."""
     SUBSCRIBE = "subscribe"
@@ -31,32 +40,15 @@ class Rule(enum.Enum):
 
 
 RULES: Final = {
-    b"EVAL": Rule.SCRIPT,
-    b"EVALSHA": Rule.SCRIPT,
-    b"SCRIPT": Rule.SCRIPT,
-    b"FLUSHALL": Rule.SCRIPT,
-    b"FLUSHDB": Rule.SCRIPT,
-    b"SWAPDB": Rule.SCRIPT,
-    b"MULTI": Rule.MULTI,
-    b"EXEC": Rule.EXEC,
-    b"DISCARD": Rule.DISCARD,
-    b"SELECT": Rule.SELECT,
-    b"HELLO": Rule.HELLO,
-    b"RESET": Rule.RESET,
-    b"CLIENT": Rule.CLIENT,
-    b"SUBSCRIBE": Rule.SUBSCRIBE,
-    b"PSUBSCRIBE": Rule.SUBSCRIBE,
-    b"SSUBSCRIBE": Rule.SUBSCRIBE,
-    b"UNSUBSCRIBE": Rule.UNSUBSCRIBE,
-    b"PUNSUBSCRIBE": Rule.UNSUBSCRIBE,
-    b"SUNSUBSCRIBE": Rule.UNSUBSCRIBE,
-    b"MONITOR": Rule.BLIND,
-    b"SYNC": Rule.BLIND,
-    b"PSYNC": Rule.BLIND,
-    b"POST": Rule.BLIND,
-    b"HOST:": Rule.BLIND,
-}
+    name: Rule(spec.pairing) for name, spec in COMMANDS.items() if spec.pairing not in {"one", Rule.WRITE.value}
+} | {b"POST": Rule.BLIND, b"HOST:": Rule.BLIND}
 """By upper-case name. POST and `Host:` are what an HTTP client says: Redis closes the connection without a reply."""
+
+WRITES: Final = frozenset(name for name, spec in COMMANDS.items() if spec.pairing == Rule.WRITE.value)
+"""Commands that may change a key, and are looked at where LOCK_MARK stands in what the client sent."""
+
+LOCK_MARK: Final = b":lock"
+"""The end of every lock's key."""
 
 CHANNEL_KINDS: Final = {
     b"SUBSCRIBE": "channels",

@@ -43,12 +43,16 @@ Reply: TypeAlias = "int | float | bool | bytes | ErrorReply | Missing | list[Rep
 
 
 class Command(msgspec.Struct, eq=False):
-    """A request of interest: a script call, or a command of the script family."""
+    """A request of interest: a script or function call, SCRIPT LOAD, FLUSH* and SWAPDB, or a write on a lock's key.
+
+    Of the last, `table.key_positions(command.words)` tells which words are keys; at least one ends with `:lock`.
+    """
 
     name: bytes
-    """Upper case: `EVALSHA`, `EVAL`, `SCRIPT`."""
+    """Upper case: `EVALSHA`, `EVAL`, `FCALL`, `SCRIPT`, `DEL`, `SET`."""
     words: list[Word]
-    """As sent, the name among them: `[b"evalsha", b"99b6…", b"2", …]`."""
+    """As sent, the name first and in upper case: `[b"EVALSHA", b"99b6…", b"2", …]`. At most the first 64; of a write,
+    words past 4 KiB may be None."""
     request: int
     """Its number on the connection: counts commands of interest, from 1."""
     db: int

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from emqproxy.session.commands import RULES, Rule, blind_reason
+from emqproxy.session.commands import LOCK_MARK, RULES, Rule, blind_reason
 from emqproxy.session.exchange import Command, Word
 from emqproxy.session.modes import Run, Sent, Slot
+from emqproxy.session.table import key_positions
 from emqproxy.wire.frames import strict_int
 from emqproxy.wire.requests import Item, Request
 
@@ -24,6 +25,8 @@ class Intake:
     def __init__(self, line: deque[Slot | Run]) -> None:
         self.blind: str | None = None
         """Why nothing that follows can be paired."""
+        self.quit = False
+        """QUIT was sent: Redis reads nothing that follows."""
         self.held_bytes = 0
         """Words held for commands that are not answered yet."""
         self._line = line
@@ -43,7 +46,7 @@ class Intake:
                 self._plain(item)
             else:
                 self._sent.skip = False  # an empty command is no command, and yet uses up a SKIP
-            if self.blind is not None:
+            if self.blind is not None or self.quit:
                 break
         return commands
 
@@ -95,15 +98,31 @@ class Intake:
         self._line.append(slot)
 
     def _special(self, request: Request, now: int, commands: list[Command]) -> None:
+        rule = RULES.get(request.words[0] or b"", Rule.WRITE)
+        if rule is Rule.SCRIPT or (rule is Rule.WRITE and _on_a_lock(request)):
+            self._script(request, now, commands)
+        elif rule is Rule.WRITE:
+            self._plain(1)
+        elif rule is Rule.CLIENT:
+            self._client(request, now)
+        else:
+            self._change(rule, request, now)
+
+    def _change(self, rule: Rule, request: Request, now: int) -> None:
+        """A command after which the connection is in another state."""
         words, sent = request.words, self._sent
         name = words[0] or b""
-        rule = RULES[name]
-        if rule is Rule.CLIENT:
-            self._client(request, now)
-        elif rule is Rule.SCRIPT:
-            self._script(request, now, commands)
-        elif rule is Rule.BLIND:
+        if rule is Rule.BLIND:
             self.close(blind_reason(name), now)
+        elif rule is Rule.REPLCONF:
+            if _unanswered(words):
+                self.close("REPLCONF ACK and GETACK have no answer, unless they are refused", now)
+            else:
+                self._plain(1)
+        elif rule is Rule.QUIT:
+            self.quit = True
+            if not sent.silenced():
+                self._append(Slot(rule, now))
         elif (sent.off or sent.skip) and not (sent.off and rule in {Rule.MULTI, Rule.EXEC, Rule.DISCARD}):
             if rule is Rule.RESET and not sent.skip and request.length == 1:
                 self._reset(now)
@@ -204,6 +223,20 @@ class Intake:
         else:
             self._sent.db = number
         self._append(Slot(rule, now, value=number, moves_db=not inside))
+
+
+def _on_a_lock(request: Request) -> bool:
+    """Whether one of the command's keys is a lock's."""
+    words = request.words
+    if not any(word is not None and word.endswith(LOCK_MARK) for word in words[1:]):
+        return False
+    keys = (words[at] for at in key_positions(words, request.length))
+    return any(key is not None and key.endswith(LOCK_MARK) for key in keys)
+
+
+def _unanswered(words: list[Word]) -> bool:
+    """Whether a REPLCONF may be one of those that a replica is not answered to."""
+    return any((word or b"").upper() in {b"ACK", b"GETACK"} for word in words[1::2])
 
 
 def _setname(words: list[Word]) -> bytes | None:

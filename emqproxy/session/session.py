@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from emqproxy.session.commands import CONFIRMATIONS, DENIALS, MESSAGES, RULES, Rule
+from emqproxy.session.commands import CONFIRMATIONS, DENIALS, LOCK_MARK, MESSAGES, RULES, WRITES, Rule
 from emqproxy.session.exchange import LOST, NOT_RUN, SILENT, UNREAD, Command, ErrorReply, Exchange, Missing, Reply
 from emqproxy.session.intake import Intake
 from emqproxy.session.modes import Proved, Run, Slot, Transaction
@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self) -> None:
         self.blinded: str | None = None
-        self._requests = RequestReader(RULES)
+        self._requests = RequestReader(RULES, WRITES, LOCK_MARK)
         self._replies = ReplyReader()
         self._line: deque[Slot | Run] = deque()
         self._intake = Intake(self._line)
@@ -68,7 +68,7 @@ class Session:
 
     def from_client(self, data: bytes, now: int) -> list[Command]:
         """Commands of interest that are complete with these bytes."""
-        if self.blinded is not None:
+        if self.blinded is not None or self._intake.quit:
             return []
         fault = None
         try:
@@ -184,6 +184,9 @@ class Session:
         transaction, rule = self._proved.transaction, slot.rule
         if rule is None:
             self._plain(frame)
+        elif rule is Rule.QUIT:
+            if frame.kind == ERROR:
+                self.blind("QUIT was refused")
         elif rule is Rule.RESET:
             self._reset(frame, now)
         elif rule is Rule.MULTI:

@@ -19,6 +19,8 @@ HELD_WORD_BYTES_MAX: Final = 1024 * 1024
 """A script's text is at most 60 kB; a batch renewal of 20,000 jobs packs into one word of this size."""
 HELD_BYTES_MAX: Final = 2 * 1024 * 1024
 """Of one command, over all its words."""
+MARKED_WORD_BYTES_MAX: Final = 4096
+"""Of a command that is wanted for its mark: keys and tokens are shorter, and values are not copied in vain."""
 
 _BLANKS: Final = frozenset(b" \t\n\v\f\r")
 _ENDS: Final = frozenset(b" \t\n\r")
@@ -47,9 +49,15 @@ Item: TypeAlias = "Request | int"
 class RequestReader:
     """A reader of one client's byte stream. Call `feed` with each piece; what it returns is complete."""
 
-    def __init__(self, wanted: Container[bytes]) -> None:
-        self._wanted = wanted
-        """Upper-case names."""
+    def __init__(self, wanted: Container[bytes], marked: Container[bytes] = (), mark: bytes = b"") -> None:
+        """Upper-case names: `wanted` always; `marked` are held if `mark` stands in the bytes, and may be if not.
+
+        One search of a piece for the mark spares nearly all commands in `marked` from being looked at.
+        """
+        self._wanted, self._marked, self._mark = wanted, marked, mark
+        self._marking = False
+        """The commands in `marked` are held in this piece."""
+        self._word_bytes_max = HELD_WORD_BYTES_MAX
         self._rest = b""
         """An incomplete line: at most LINE_BYTES_MAX."""
         self._left = 0
@@ -71,10 +79,13 @@ class RequestReader:
             data = self._rest + data
             self._rest = b""
         out: list[Item] = []
-        pos, end = 0, len(data)
+        pos, end, named_at = 0, len(data), -1
+        self._marking = bool(self._mark) and self._mark in data
         try:
             while pos < end:
                 if self._open:
+                    if self._left == self._count:
+                        named_at = pos
                     pos = self._words_from(data, pos, end)
                     if self._left == 0 and not self._skip and self._body is None:
                         self._finish(out)
@@ -82,9 +93,17 @@ class RequestReader:
                     pos = self._start(data, pos, end, out)
                 else:
                     pos = self._inline(data, pos, end, out)
+            if self._open and self._words is None and named_at >= 0 and self._mark and self._left < self._count:
+                self._again(data, named_at, end)
         except ClientWireError as error:
             raise ClientWireError(error.args[0], out) from None
         return out
+
+    def _again(self, data: bytes, named_at: int, end: int) -> None:
+        """The open command is cut: its mark may stand in the next piece, so from its name on it is read as marked."""
+        self._marking = True
+        self._rest, self._body, self._skip, self._left = b"", None, 0, self._count
+        self._words_from(data, named_at, end)
 
     # ---------------------------------------------------------------- multibulk
 
@@ -150,10 +169,14 @@ class RequestReader:
                 name = name.upper()
             if name in self._wanted:
                 self._words = [name]
+                self._word_bytes_max = HELD_WORD_BYTES_MAX
+            elif self._marking and name in self._marked:
+                self._words = [name]
+                self._word_bytes_max = MARKED_WORD_BYTES_MAX
         return self._words
 
     def _hold(self, data: bytes, pos: int, stop: int, end: int, size: int, words: list[bytes | None]) -> None:
-        if size > HELD_WORD_BYTES_MAX or self._held + size > HELD_BYTES_MAX:
+        if size > self._word_bytes_max or self._held + size > HELD_BYTES_MAX:
             words.append(None)
             return
         self._held += size
@@ -204,7 +227,7 @@ class RequestReader:
             return line_end + 1
         name = words[0].upper()
         self._count = len(words)
-        self._words = [name, *words[1:HELD_WORDS_MAX]] if name in self._wanted else None
+        self._words = [name, *words[1:HELD_WORDS_MAX]] if name in self._wanted or name in self._marked else None
         self._finish(out)
         return line_end + 1
 

@@ -189,3 +189,27 @@ def test_what_stands_behind_megabytes_is_read():
     assert fed.commands[0].words[3:] == [None, b"token"]
     fed.server(b"*2\r\n*2\r\n$4\r\ndata\r\n$%d\r\n%s\r\n$2\r\n42\r\n" % (len(value), value))
     assert fed.answers == [[[b"data", None], b"42"]]
+
+
+@pytest.mark.parametrize("cut", range(60))
+def test_a_write_on_a_lock_s_key_is_of_interest_wherever_the_bytes_part(cut: int):
+    data = words("SET", "k", "v") + words("del", "a", "emq:q:1:lock") + words("SET", "emq:q:1", "x:lock")
+    fed = Fed().client(data[:cut], data[cut:])
+    fed.server(b"+OK\r\n:1\r\n+OK\r\n")
+    assert [(x.command.name, x.command.words, x.reply) for x in fed.exchanges] == [
+        (b"DEL", [b"DEL", b"a", b"emq:q:1:lock"], 1)
+    ]
+    assert fed.session.answered
+
+
+@pytest.mark.parametrize("name", ["EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"])
+def test_other_ways_to_call_a_script_are_of_interest(name: str):
+    fed = Fed().client(words(name, "f", 1, "k")).server(b":3\r\n")
+    assert [(x.command.name, x.reply) for x in fed.exchanges] == [(name.encode(), 3)]
+
+
+def test_behind_quit_nothing_is_asked():
+    fed = Fed().client(evalsha(1) + words("QUIT") + evalsha(2), evalsha(3)).server(b":1\r\n+OK\r\n").end()
+    assert fed.answers == [1]
+    assert fed.session.blinded is None
+    assert Fed().client(words("QUIT")).server(b"-NOPERM no\r\n").session.blinded == "QUIT was refused"

@@ -10,6 +10,7 @@ from emqproxy.wire.frames import ClientWireError
 from emqproxy.wire.requests import (
     HELD_WORD_BYTES_MAX,
     HELD_WORDS_MAX,
+    MARKED_WORD_BYTES_MAX,
     NO_COMMAND,
     Item,
     Request,
@@ -157,3 +158,42 @@ def test_only_a_wire_error_may_escape(data, cuts):
 )
 def test_inline_words(line, words):
     assert split_inline(line) == words
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                command(b"GET", b"a:lock"),
+                command(b"set", b"a:lock", b"x"),
+                command(b"SET", b"b", b"v" * 90),
+                command(b"SET", b"b:lockless", b"v"),
+                command(b"DEL", b"b", b"c:lock"),
+                b"del c:lock\r\n",
+                command(b"EVALSHA", b"f"),
+            ]
+        ),
+        max_size=8,
+    ),
+    st.lists(st.integers(min_value=0), max_size=6),
+)
+def test_a_marked_command_is_wanted_wherever_the_pieces_fall(commands: list[bytes], cuts: list[int]) -> None:
+    reader, out = RequestReader(WANTED, {b"SET", b"DEL"}, b":lock"), []
+    for piece in pieces_of(b"".join(commands), cuts):
+        out += reader.feed(piece)
+    assert sum(i if isinstance(i, int) else 1 for i in out) == len(commands)
+    held = [i.words for i in out if isinstance(i, Request) and any(w and w.endswith(b":lock") for w in i.words[1:])]
+    wanted = {
+        command(b"set", b"a:lock", b"x"): [b"SET", b"a:lock", b"x"],
+        command(b"DEL", b"b", b"c:lock"): [b"DEL", b"b", b"c:lock"],
+        b"del c:lock\r\n": [b"DEL", b"c:lock"],
+    }
+    assert held == [wanted[c] for c in commands if c in wanted]
+
+
+def test_without_the_mark_nothing_is_held() -> None:
+    reader = RequestReader(WANTED, {b"SET"}, b":lock")
+    assert reader.feed(command(b"SET", b"k", b"v") * 3) == [3]
+    (item,) = reader.feed(command(b"SET", b"k:lock", b"v" * (MARKED_WORD_BYTES_MAX + 1)))
+    assert isinstance(item, Request)
+    assert item.words == [b"SET", b"k:lock", None]
