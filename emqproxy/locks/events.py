@@ -98,7 +98,7 @@ class Wipe(Intent, frozen=True, tag=True):
 # ---------------------------------------------------------------- facts: what an answer proves
 
 
-class Fact(msgspec.Struct, frozen=True, tag=True):
+class Fact(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Something an answer proves."""
 
     place: Place
