@@ -41,3 +41,10 @@ def strict_int(digits: bytes) -> int | None:
     if not body.isdigit() or len(body) > 19 or body[:1] == b"0":
         return None
     return int(digits)
+
+
+WINDOW_BYTES: Final = 4096
+"""What is split at its line ends in one go. Where that does not help, so much is lost for so many bytes of a stream."""
+
+head_of: Final = tuple(b"$%d" % size for size in range(WINDOW_BYTES + 1)).__getitem__
+"""The length line of a bulk of so many bytes, at most WINDOW_BYTES."""

@@ -7,9 +7,22 @@ what Redis accepts (the two bytes behind a bulk are not checked, `*0` and blank 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from emqproxy.wire.frames import COUNT_MAX, CR, LINE_BYTES_MAX, SMALL, ClientWireError, strict_int
+import msgspec
+
+from emqproxy.wire.frames import (
+    COUNT_MAX,
+    CR,
+    CRLF,
+    LINE_BYTES_MAX,
+    SMALL,
+    WINDOW_BYTES,
+    ClientWireError,
+    head_of,
+    strict_int,
+)
+from emqproxy.wire.inline import split_inline
 
 NAME_BYTES_MAX: Final = 64
 """A longer first word is no command's name."""
@@ -21,16 +34,11 @@ HELD_BYTES_MAX: Final = 2 * 1024 * 1024
 """Of one command, over all its words."""
 MARKED_WORD_BYTES_MAX: Final = 4096
 """Of a command that is wanted for its mark: keys and tokens are shorter, and values are not copied in vain."""
-
-_BLANKS: Final = frozenset(b" \t\n\v\f\r")
-_ENDS: Final = frozenset(b" \t\n\r")
-"""A vertical tab or form feed may stand before a word, and does not end one."""
-_ODD: Final = frozenset(b"\"'\v\f")
-_ESCAPES: Final = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
-_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+_PARTS: Final = {b"*%d" % count: 1 + 2 * count for count in range(1, HELD_WORDS_MAX + 1)}
+"""Between line ends: the parts of a command of so many words, where no word has a line end inside."""
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """A command somebody wants."""
 
     words: list[bytes | None]
@@ -81,6 +89,7 @@ class RequestReader:
         out: list[Item] = []
         pos, end, named_at = 0, len(data), -1
         self._marking = bool(self._mark) and self._mark in data
+        slow_until = 0
         try:
             while pos < end:
                 if self._open:
@@ -90,6 +99,13 @@ class RequestReader:
                     if self._left == 0 and not self._skip and self._body is None:
                         self._finish(out)
                 elif data[pos] == 0x2A:
+                    if pos >= slow_until:
+                        begun, pos = pos, self._whole(data, pos, out)
+                        if pos - begun < WINDOW_BYTES // 2:
+                            # Or a stream of what `_whole` cannot read would be looked at again for each command.
+                            slow_until = begun + WINDOW_BYTES
+                        if pos != begun:
+                            continue
                     pos = self._start(data, pos, end, out)
                 else:
                     pos = self._inline(data, pos, end, out)
@@ -106,6 +122,41 @@ class RequestReader:
         self._words_from(data, named_at, end)
 
     # ---------------------------------------------------------------- multibulk
+
+    def _whole(self, data: bytes, pos: int, out: list[Item]) -> int:
+        """Reads commands that lie whole and short before us, nearly all; where the first begins that does not.
+
+        Exact: where each length equals that of the part between two line ends behind it, both readings agree.
+        """
+        window = data[pos : pos + WINDOW_BYTES]
+        parts = window.split(CRLF)
+        at, last = 0, len(parts) - 1
+        wanted, unwanted = self._wanted, 0
+        marked = self._marked if self._marking else ()
+        while at < last:
+            stop = at + _PARTS.get(parts[at], last + 1)
+            if stop > last:
+                break
+            words: list[bytes | None] = parts[at + 2 : stop : 2]  # type: ignore[assignment]  # none is None yet
+            if list(map(head_of, map(len, words))) != parts[at + 1 : stop : 2]:  # type: ignore[arg-type]
+                break
+            name = parts[at + 2]
+            if name not in wanted:
+                name = name.upper()
+            if name in wanted or name in marked:
+                words[0] = name
+                if unwanted:
+                    _count(unwanted, out)
+                    unwanted = 0
+                out.append(Request(words, len(words)))
+            else:
+                unwanted += 1
+            at = stop
+        if unwanted:
+            _count(unwanted, out)
+        if at == last and not parts[last]:
+            return pos + len(window)
+        return pos + sum(map(len, parts[:at])) + 2 * at
 
     def _start(self, data: bytes, pos: int, end: int, out: list[Item]) -> int:
         line_end = data.find(CR, pos, end)
@@ -203,10 +254,8 @@ class RequestReader:
         if self._words is not None:
             out.append(Request(self._words, self._count))
             self._words = None
-        elif out and type(out[-1]) is int and out[-1] > 0:
-            out[-1] += 1
         else:
-            out.append(1)
+            _count(1, out)
 
     # ---------------------------------------------------------------- inline
 
@@ -239,52 +288,8 @@ class RequestReader:
         return len(data)
 
 
-def split_inline(line: bytes) -> list[bytes] | None:
-    r"""The words of an inline command, by Redis's rules. None where quotes do not balance.
-
-    Blanks part words; `"…"` knows `\xHH \n \r \t \b \a`, `'…'` knows `\'`; a closing quote must be followed by a blank.
-    """
-    if line.endswith(b"\r"):
-        line = line[:-1]
-    if not _ODD.intersection(line):
-        return line.split()
-    words: list[bytes] = []
-    pos, end = 0, len(line)
-    while True:
-        while pos < end and line[pos] in _BLANKS:
-            pos += 1
-        if pos == end:
-            return words
-        word = bytearray()
-        while pos < end and line[pos] not in _ENDS:
-            quote = line[pos]
-            if quote in b"\"'":
-                closed = _quoted(line, pos + 1, quote, word)
-                if closed is None or (closed < end and line[closed] not in _BLANKS):
-                    return None
-                pos = closed
-                break
-            word.append(quote)
-            pos += 1
-        words.append(bytes(word))
-
-
-def _quoted(line: bytes, pos: int, quote: int, word: bytearray) -> int | None:
-    """Reads up to the closing quote; the position behind it."""
-    end = len(line)
-    while pos < end:
-        c = line[pos]
-        if c == quote:
-            return pos + 1
-        if c == 0x5C and pos + 1 < end:
-            follow = line[pos + 1]
-            if quote == 0x27:
-                if follow == 0x27:
-                    c, pos = follow, pos + 1
-            elif follow == 0x78 and pos + 3 < end and line[pos + 2] in _HEX and line[pos + 3] in _HEX:
-                c, pos = int(line[pos + 2 : pos + 4], 16), pos + 3
-            else:
-                c, pos = _ESCAPES.get(follow, follow), pos + 1
-        word.append(c)
-        pos += 1
-    return None
+def _count(unwanted: int, out: list[Item]) -> None:
+    if out and type(out[-1]) is int and out[-1] > 0:
+        out[-1] += unwanted
+    else:
+        out.append(unwanted)

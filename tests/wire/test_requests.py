@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from emqproxy.wire.frames import ClientWireError
+from emqproxy.wire.frames import WINDOW_BYTES, ClientWireError
 from emqproxy.wire.requests import (
     HELD_WORD_BYTES_MAX,
     HELD_WORDS_MAX,
@@ -15,7 +15,6 @@ from emqproxy.wire.requests import (
     Item,
     Request,
     RequestReader,
-    split_inline,
 )
 
 WANTED = {b"EVALSHA", b"SELECT"}
@@ -141,25 +140,6 @@ def test_only_a_wire_error_may_escape(data, cuts):
     assert read(pieces_of(data, cuts)) == read([data]) or read([data])[1] is not None
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b'a "b\\"c" d', [b"a", b'b"c', b"d"]),
-        (b"a 'b\\'c'", [b"a", b"b'c"]),
-        (b'""', [b""]),
-        (b'x"y"', [b"xy"]),
-        (b"a\vb c", [b"a\vb", b"c"]),
-        (b'"\\t\\b\\a\\q\\x4"', [b"\t\b\aqx4"]),
-        (b'"abc', None),
-        (b"'abc", None),
-        (b'"a"b', None),
-        (b"", []),
-    ],
-)
-def test_inline_words(line, words):
-    assert split_inline(line) == words
-
-
 @given(
     st.lists(
         st.sampled_from(
@@ -197,3 +177,52 @@ def test_without_the_mark_nothing_is_held() -> None:
     (item,) = reader.feed(command(b"SET", b"k:lock", b"v" * (MARKED_WORD_BYTES_MAX + 1)))
     assert isinstance(item, Request)
     assert item.words == [b"SET", b"k:lock", None]
+
+
+WORDS = st.one_of(
+    st.sampled_from(
+        [b"", b"\r\n", b"a\r\nb", b"\r", b"\n", b"$1", b"*1\r\n$4\r\nPING\r\n", b":lock", b"evalsha", b"SET"]
+    ),
+    st.binary(max_size=20),
+    st.sampled_from([500, 2000, WINDOW_BYTES - 30, WINDOW_BYTES, WINDOW_BYTES + 1, 9000]).map(lambda size: b"v" * size),
+)
+COMMANDS = st.one_of(
+    st.builds(
+        lambda name, rest: command(name, *rest),
+        st.sampled_from([b"EVALSHA", b"evalsha", b"GET", b"set", b"DEL", b"", b"X" * 65]),
+        st.lists(WORDS, max_size=6),
+    ),
+    st.integers(60, 66).map(lambda count: command(b"SELECT", *[b"w"] * count)),
+    st.sampled_from(
+        [
+            b"*0\r\n", b"PING\r\n", b"\r\n", b"*1\r\n$4\r\nPINGxx", b"*2\r\n$7\r\nEVALSHA\r\n$1\r\nab\n",
+            b"*1\rx$4\r\nPING\r\n", b"*1\r\n$4\rxPING\r\n", b"*1\r\n$04\r\nPING\r\n", b"*1\r\n", b"$1\r\n",
+        ]
+    ),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(COMMANDS, st.integers(1, 40)), max_size=8), st.lists(st.integers(min_value=0), max_size=4))
+def test_commands_read_many_at_once_are_those_read_byte_by_byte(
+    commands: list[tuple[bytes, int]], cuts: list[int]
+) -> None:
+    """A byte at a time no command ever lies whole before the reader: the long way is the oracle of the short one."""
+    data = b"".join(one * (times if len(one) < 100 else 1) for one, times in commands)
+    want = read(bytewise(data))
+    assert read([data]) == want
+    assert read(pieces_of(data, cuts)) == want
+
+
+def test_what_cannot_be_read_at_once_is_not_looked_at_again_and_again() -> None:
+    """Cost by count, not by clock: a stream of such commands is split once for each window of bytes, not for each."""
+    reader, tried = RequestReader(WANTED), 0
+
+    class Counted(RequestReader):
+        def _whole(self, data: bytes, pos: int, out: list[Item]) -> int:
+            nonlocal tried
+            tried += 1
+            return super()._whole(data, pos, out)
+
+    data = b"*1\r\n$4\r\nPINGxx" * 10_000
+    assert Counted(WANTED).feed(data) == reader.feed(data) == [10_000]
+    assert tried <= len(data) / WINDOW_BYTES + 1
