@@ -183,7 +183,7 @@ def test_close_is_bounded_where_the_observer_is_stuck(tmp_path: Path):
 
     pid, dropped, seq = uvloop.run(within())
     assert not Path(f"/proc/{pid}").exists(), "killed and reaped"
-    assert WAITING_MAX - 1000 < dropped < seq
+    assert WAITING_MAX // 2 < dropped < seq, "but for what the kernel had taken"
 
 
 class OtherProgram:
