@@ -71,6 +71,22 @@ class Flights:
                     del self._over[reach]
         return flight
 
+    def sent(self, place: Place, opened: Instant) -> Instant:
+        """When the request of this place was sent; `opened` if nothing was asked from there."""
+        flight = self._flights.get(place)
+        return opened if flight is None else flight.opened
+
+    def only_from(self, conn: int, lock: Lock, queue: Queue) -> bool:
+        """Whether nothing that is out may bear on a lock, but for what is out on this connection."""
+        over = self._over
+        if not over:
+            return True
+        for reach in (lock, queue, EVERYTHING):
+            conns = over.get(reach)
+            if conns is not None and (len(conns) > 1 or conn not in conns):
+                return False
+        return True
+
     def bearing_on(self, lock: Lock, queue: Queue, before: Instant, conn: int | None = None) -> set[Place]:
         """Requests that are out, were sent before an instant, and may bear on a lock: the last of each connection.
 

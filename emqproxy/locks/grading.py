@@ -22,6 +22,8 @@ class Figures(NamedTuple):
     """Of renewals only."""
 
 
+_ON_TIME, _LATE, _CRITICAL = Grade.ON_TIME, Grade.LATE, Grade.CRITICAL
+
 PAUSES_MAX: Final = 256
 """Our own pauses that are remembered: of the longest lock, the last ones are what matters."""
 
@@ -53,11 +55,21 @@ class Grading:
         last = before.last_of(fact.token) if fact.token else None
         if last is None or last.left or isinstance(fact, Granted):
             return Figures(None, None, Grade.UNKNOWN if grades else None)
-        proved = last.proved.closed
-        age_ms = max(0.0, (sent - proved - self.own_lag_ns(proved, sent)) / MS)
+        age_ms = self._age_ms(last.proved.closed, sent)
         holds = before.holder == fact.token
         grade = self._grade(last, fact, age_ms, sent, holds=holds) if grades else None
         return Figures(age_ms, last.ttl_ms - age_ms, grade)
+
+    def held_renewal(self, proved: Instant, ttl_ms: int, sent: Instant) -> tuple[float, Grade]:
+        """Age and grade of a success by the holder, which proved last that it held at `proved`."""
+        age_ms = self._age_ms(proved, sent)
+        if age_ms < self.late * ttl_ms:
+            return age_ms, _ON_TIME
+        return age_ms, _LATE if age_ms < self.critical * ttl_ms else _CRITICAL
+
+    def _age_ms(self, proved: Instant, sent: Instant) -> float:
+        lag_ns = self.own_lag_ns(proved, sent) if self._pauses else 0
+        return max(0.0, (sent - proved - lag_ns) / MS)
 
     def _grade(self, last: Past, fact: LockFact, age_ms: float, sent: Instant, *, holds: bool) -> Grade:
         if isinstance(fact, NotMine):
@@ -65,8 +77,8 @@ class Grading:
         if not holds:
             return Grade.UNKNOWN
         if age_ms >= self.critical * last.ttl_ms:
-            return Grade.CRITICAL
-        return Grade.LATE if age_ms >= self.late * last.ttl_ms else Grade.ON_TIME
+            return _CRITICAL
+        return _LATE if age_ms >= self.late * last.ttl_ms else _ON_TIME
 
 
 def end_by(fact: LockFact, world: World, token: bytes) -> End:

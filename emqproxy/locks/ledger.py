@@ -35,12 +35,14 @@ from emqproxy.locks.events import (
     PerhapsGranted,
     Place,
     Released,
+    Renewed,
     Sighted,
     Window,
     Wiped,
 )
 from emqproxy.locks.flights import Flights
 from emqproxy.locks.grading import Grading
+from emqproxy.locks.healthy import HealthyLane
 from emqproxy.locks.orders import Heard, weigh
 from emqproxy.locks.verdicts import Attempt, Finding, Suspect, Verdict
 from emqproxy.locks.worlds import LeaseState, World
@@ -62,6 +64,7 @@ class LockLedger:
         self._accounts = Accounts(locks_max)
         self._flights = Flights()
         self._deadlines = Deadlines()
+        self._lane = HealthyLane(self._accounts, self._flights, self._deadlines, self._grading)
         self._waiting: dict[Place, dict[Lock, None]] = {}
         """Which accounts wait for an answer, in the order in which they began to."""
         self._blind: set[int] = set()
@@ -108,6 +111,10 @@ class LockLedger:
 
         Its own request is in flight until then: a lapse that it may explain has waited for it.
         """
+        if type(fact) is Renewed and fact.place not in self._waiting:
+            healthy = self._lane.renewed(fact, self._unsure_until)
+            if healthy is not None:
+                return [healthy]
         verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
         match fact:
@@ -181,7 +188,8 @@ class LockLedger:
             return
         elif account.forget_at <= now:
             over = account.end_all()
-            self._drop(account)
+            self._accounts.drop(account)
+            self._deadlines.drop(account.lock)
             nothing = Nothing(Place(0, 0), Window(now, now), account.queue)
             verdicts += [Verdict(nothing, None, over=(attempt,), at=now) for attempt in over]
             return
@@ -258,8 +266,7 @@ class LockLedger:
 
     def _sighted(self, fact: Sighted) -> Verdict:
         """A connection closed: attempts past their deadline that it spoke for are over, others when they lapse."""
-        conn = fact.place.conn
-        self._blind.discard(conn)
+        self._blind.discard(conn := fact.place.conn)
         over = [a for account in self._accounts.spoken_for_by(conn) for a in account.story.desert(conn, fact.window)]
         self._accounts.hang_up(conn)
         return Verdict(fact, None, over=tuple(over), at=fact.window.closed)
@@ -267,8 +274,7 @@ class LockLedger:
     def _blinded(self, fact: Blinded) -> list[Verdict]:
         """From here on its renewals and releases are unseen: nothing is sure of the locks it spoke for."""
         self._blind.add(fact.place.conn)
-        accounts = self._accounts.spoken_for_by(fact.place.conn)
-        verdicts = self._unsure(accounts, fact)
+        verdicts = self._unsure(accounts := self._accounts.spoken_for_by(fact.place.conn), fact)
         for account in accounts:
             account.doubt([World(past=world.past) for world in account.ends])
             self._arm(account)
@@ -284,12 +290,6 @@ class LockLedger:
             account.doubt(maybe)
             self._arm(account)
         return [*verdicts, Verdict(fact, None, at=fact.window.closed)]
-
-    # ---------------------------------------------------------------- small parts
-
-    def _drop(self, account: Account) -> None:
-        self._accounts.drop(account)
-        self._deadlines.drop(account.lock)
 
     def _arm(self, account: Account) -> None:
         """Due at its lapse, if one is to be told by time; else when it is to be forgotten."""

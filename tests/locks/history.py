@@ -103,8 +103,8 @@ def intent_of(kind: str, place: Place, token: bytes, lock: Lock = JOB, ttl_ms: i
 class History:
     """A ledger, and everything it said."""
 
-    def __init__(self, **options: Any) -> None:
-        self.ledger = LockLedger(**options)
+    def __init__(self, ledger: LockLedger | None = None, **options: Any) -> None:
+        self.ledger = LockLedger(**options) if ledger is None else ledger
         self.said: list[Verdict] = []
         self._requests = itertools.count(1)
         self._out: dict[str, tuple[AnyIntent, bytes, int]] = {}

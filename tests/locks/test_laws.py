@@ -69,9 +69,9 @@ histories = st.lists(steps, min_size=25, max_size=60) | st.lists(steps, max_size
 Ticking = Callable[[History, int, int], None]
 
 
-def play(events: Iterable[Step], ticking: Ticking) -> History:
+def play(events: Iterable[Step], ticking: Ticking, ledger: LockLedger | None = None) -> History:
     """Requests of three connections, each answered in order; `ticking` is called with each stretch of time."""
-    history, now = History(), 0
+    history, now = History(ledger), 0
     out: dict[int, list[tuple[Step, Place, int]]] = defaultdict(list)
     granted: dict[Lock, bytes] = {}
     for step in events:
