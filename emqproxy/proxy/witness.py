@@ -97,25 +97,33 @@ class Witness:
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
         """Answers came (or it is certain that none comes): what they prove, judged and told."""
+        ledger = self._ledger
         for exchange in exchanges:
-            request = exchange.command.request
-            known = watched.asked.get(request)
+            command = exchange.command
+            known = watched.asked.get(command.request)
             if watched.texts:
                 self._learn(watched, exchange)
             if known is None:
                 continue
             operation = known[0]
-            happenings = operation.happenings(exchange, Place(watched.conn, request))
-            del watched.asked[request]
-            if not exchange.in_exec and isinstance(exchange.reply, ErrorReply) and exchange.reply.prefix == "NOSCRIPT":
+            happenings = operation.happenings(exchange, Place(watched.conn, command.request))
+            del watched.asked[command.request]
+            reply = exchange.reply
+            if type(reply) is ErrorReply and not exchange.in_exec and reply.prefix == "NOSCRIPT":
                 self.noscripts += 1
-            call = self._call_site(exchange.command, operation)
+            call = self._call_site(command, operation)
             for happening in happenings:
-                fact = happening.fact
-                if happening.line is not None:
+                fact, line = happening.fact, happening.line
+                verdicts = ledger.observe(fact)
+                if line is None:
+                    self._tell(verdicts, exchange.closed)
+                elif len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
+                    lag_ns = self._lag.lag_ns(exchange.closed)
+                    self._bus.tell(Record(self._bus.number(), line, verdict, watched.peer, call, lag_ns=lag_ns))
+                else:
                     lock = fact.lock if isinstance(fact, LockFact) else None
-                    self._told[fact.place, lock] = _Told(happening.line, watched.peer, call)
-                self._tell(self._ledger.observe(fact), exchange.closed)
+                    self._told[fact.place, lock] = _Told(line, watched.peer, call)
+                    self._tell(verdicts, exchange.closed)
         self._arm()
 
     def blinded(self, watched: Watched, reason: str, now: Instant) -> None:

@@ -64,7 +64,7 @@ class Row(msgspec.Struct, frozen=True):
 class Layout:
     """The roles of one script's KEYS and ARGV in one release range."""
 
-    __slots__ = ("_args", "_keys", "arity", "first", "last", "row", "script")
+    __slots__ = ("_places", "arity", "first", "last", "row", "script")
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -72,20 +72,21 @@ class Layout:
         self.arity = row.arity
         self.first = release(row.first or row.last)
         self.last = release(row.last)
-        self._keys = {role: at for at, role in enumerate(row.keys)}
-        self._args = {role: at for at, role in enumerate(row.args)}
+        self._places = {role: (1, at) for at, role in enumerate(row.args)}
+        self._places |= {role: (0, at) for at, role in enumerate(row.keys)}
+        """By role: among the KEYS (0) or in ARGV (1), and where there."""
 
     def word(self, call: Call, role: str) -> Word:
         """The word in a role; None where the layout has no such role, or the call no such word or a too large one."""
-        at = self._keys.get(role)
-        if at is not None:
-            return call.keys[at] if at < len(call.keys) else None
-        at = self._args.get(role)
-        return call.args[at] if at is not None and at < len(call.args) else None
+        place = self._places.get(role)
+        if place is None:
+            return None
+        words, at = call[place[0]], place[1]
+        return words[at] if at < len(words) else None
 
     def has_key(self, role: str) -> bool:
         """Whether the role is one of the KEYS."""
-        return role in self._keys
+        return role in self.row.keys
 
     def fits(self, call: Call) -> bool:
         """Whether the keys end as their roles say, and the job's key is of the job named.

@@ -28,6 +28,8 @@ from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
 
 _STALLED: Final = b"stalled"
+_DONE: Final = Line("renew", "ok", code=1)
+_REFUSED: Final = Line("renew", "refused", code=0, code_name=RENEW_REFUSED)
 
 
 class Renewal(msgspec.Struct, frozen=True):
@@ -50,10 +52,9 @@ class Renewal(msgspec.Struct, frozen=True):
             return (Happening(fact, failure(exchange, "renew")),)
         code = code_of(exchange.reply)
         if code == 1:
-            return (Happening(Renewed(*about, self.ttl_ms), Line("renew", "ok", code=1)),)
+            return (Happening(Renewed(*about, self.ttl_ms), _DONE),)
         if code == 0:
-            line = Line("renew", "refused", code=0, code_name=RENEW_REFUSED)
-            return (Happening(NotMine(*about, True, self.ttl_ms), line),)
+            return (Happening(NotMine(*about, True, self.ttl_ms), _REFUSED),)
         return (Happening(Perhaps(*about, self.ttl_ms), Line("renew", "unknown", code=code)),)
 
 
