@@ -88,7 +88,7 @@ class Relay(asyncio.Protocol):
         self.client.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
         keep_alive(self.client)
         number = self._hub.number()
-        self.watched = Watched(number, _peer(self.client, number), Session())
+        self.watched = Watched(number, _peer(self.client, number), Session(self._hub.pending_bytes_max))
         self._watcher = Watcher(self._hub, self.watched)
         self._hub.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
@@ -105,8 +105,6 @@ class Relay(asyncio.Protocol):
             return
         server.write(data)
         self._watcher.from_client(data, now)
-        if self.watched.session.pending_bytes > self._hub.pending_bytes_max:
-            self._too_much(self.watched.session.pending_bytes, now)
 
     def eof_received(self) -> bool:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
@@ -193,16 +191,6 @@ class Relay(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends it from our side."""
-        self.ended()
-
-    def _too_much(self, pending_bytes: int, now: int) -> None:
-        self._hub.limited.error(
-            "a client's unanswered requests take more than limits.pending_bytes: its connection is closed",
-            now=now,
-            key=("pending", self.watched.conn),
-            client=self.watched.client,
-            pending_bytes=pending_bytes,
-        )
         self.ended()
 
 

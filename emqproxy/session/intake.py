@@ -35,10 +35,13 @@ class Intake:
         self._silent = 0
         self._moves = 0
         """Slots in line that may change the database."""
+        self._fresh = 0
+        """So many items at the end of the line hold what was handed out last, and what stood between."""
 
     def take(self, items: Iterable[Item], now: int) -> list[Command]:
         """Puts commands in line; those of interest are returned."""
         commands: list[Command] = []
+        before = len(self._line)
         for item in items:
             if isinstance(item, Request):
                 self._special(item, now, commands)
@@ -48,7 +51,47 @@ class Intake:
                 self._sent.skip = False  # an empty command is no command, and yet uses up a SKIP
             if self.blind is not None or self.quit:
                 break
+        self._fresh = len(self._line) - before if commands else 0
         return commands
+
+    def settle(self) -> None:
+        """What has been handed out and was not kept is counted like any plain command.
+
+        So a pipeline of calls that nobody knows costs no more than one of PINGs. Call it when all have been decided.
+        """
+        fresh, self._fresh = self._fresh, 0
+        line = self._line
+        if not fresh or not line:
+            return
+        tail = [line.pop() for _ in range(min(fresh, len(line)))]
+        count = 0
+        while tail:
+            item = tail.pop()
+            if isinstance(item, Run):
+                count += item.count
+                continue
+            if item.command is not None and not item.command.wanted:
+                self.drop_words(item.command)
+                if item.silent:
+                    self._silent -= 1
+                    continue
+                if not item.guarded:
+                    count += 1
+                    continue
+                item.rule = item.command = None
+            self._count(count)
+            line.append(item)
+            count = 0
+        self._count(count)
+
+    def _count(self, count: int) -> None:
+        """So many plain commands, behind all that is in line."""
+        line = self._line
+        last = line[-1] if line else None
+        if isinstance(last, Run):
+            last.count += count
+        elif count:
+            line.append(Run(count))
 
     def close(self, reason: str, now: int) -> None:
         """Nothing that follows can be paired; what stands in line still can."""
@@ -83,13 +126,7 @@ class Intake:
         if count and sent.guard:
             self._append(Slot(None, 0))
             count -= 1
-        if not count:
-            return
-        last = self._line[-1] if self._line else None
-        if isinstance(last, Run):
-            last.count += count
-        else:
-            self._line.append(Run(count))
+        self._count(count)
 
     def _append(self, slot: Slot) -> None:
         if not slot.silent:
