@@ -5,6 +5,7 @@ Source: the RESP specification, and redis-server 7.0.15 where the two leave room
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -48,3 +49,41 @@ WINDOW_BYTES: Final = 4096
 
 head_of: Final = tuple(b"$%d" % size for size in range(WINDOW_BYTES + 1)).__getitem__
 """The length line of a bulk of so many bytes, at most WINDOW_BYTES."""
+
+_LINES_AT_ONCE: Final = [re.compile(rb"(?:[+\-:_,#(][^\r\n]*+\r\n){1,%d}+" % (1 << power)) for power in range(13)]
+"""By powers of two."""
+
+
+def whole_lines(data: bytes, pos: int, most: int) -> tuple[int, int]:
+    """Replies of one line that lie whole at `pos`, with no lone CR or LF inside: how many, up to `most`; their end.
+
+    Never reads on past `most` of them, so that what stands between replies of another kind costs no more than itself.
+    """
+    found = 0
+    while found < most:
+        power = min((most - found).bit_length(), len(_LINES_AT_ONCE)) - 1
+        match = _LINES_AT_ONCE[power].match(data, pos)
+        if match is None:
+            break
+        lines = data.count(CRLF, pos, match.end()) if power else 1
+        found, pos = found + lines, match.end()
+        if lines < 1 << power:
+            break
+    return found, pos
+
+
+def whole_bulks(data: bytes, pos: int, most: int) -> tuple[int, int]:
+    """Bulks that lie whole in the WINDOW_BYTES at `pos`, with no line end inside: how many, up to `most`; their end.
+
+    Exact: where the length equals that of the part between two line ends behind it, it is that part.
+    """
+    window = data[pos : pos + WINDOW_BYTES]
+    parts = window.split(CRLF, 2 * min(most, WINDOW_BYTES))
+    found = (len(parts) - 1) // 2
+    heads, lengths = parts[0 : 2 * found : 2], list(map(head_of, map(len, parts[1 : 2 * found : 2])))
+    while found and heads[-1] != lengths[-1]:  # what is no bulk stands behind them, mostly
+        del heads[-1], lengths[-1]
+        found -= 1
+    if lengths != heads:
+        found = next(at for at, (length, head) in enumerate(zip(lengths, heads, strict=True)) if length != head)
+    return found, pos + len(window) - len(CRLF.join(parts[2 * found :]))

@@ -154,9 +154,7 @@ class RequestReader:
             at = stop
         if unwanted:
             _count(unwanted, out)
-        if at == last and not parts[last]:
-            return pos + len(window)
-        return pos + sum(map(len, parts[:at])) + 2 * at
+        return pos + len(window) - len(CRLF.join(parts[at:]))
 
     def _start(self, data: bytes, pos: int, end: int, out: list[Item]) -> int:
         line_end = data.find(CR, pos, end)

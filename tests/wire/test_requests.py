@@ -4,7 +4,7 @@ import itertools
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from emqproxy.wire.frames import WINDOW_BYTES, ClientWireError
 from emqproxy.wire.requests import (
@@ -202,6 +202,7 @@ COMMANDS = st.one_of(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(COMMANDS, st.integers(1, 40)), max_size=8), st.lists(st.integers(min_value=0), max_size=4))
 def test_commands_read_many_at_once_are_those_read_byte_by_byte(
     commands: list[tuple[bytes, int]], cuts: list[int]
