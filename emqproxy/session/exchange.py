@@ -62,7 +62,7 @@ class Command(msgspec.Struct, eq=False):
     wanted: bool = False
     """Somebody reads its answer. Set by `Session.keep`."""
     held_bytes: int = 0
-    """Size of its words, while they are held."""
+    """Size of its words, where they are held until the answer comes."""
 
 
 class Exchange(msgspec.Struct, frozen=True, eq=False):

@@ -98,9 +98,13 @@ class Intake:
         self.blind = reason
         self._line.append(Slot(Rule.BLIND, now, reason=reason))
 
+    def hold_words(self, command: Command) -> None:
+        """The words are needed until the answer comes."""
+        command.held_bytes = sum(len(word) for word in command.words if word)
+        self.held_bytes += command.held_bytes
+
     def drop_words(self, command: Command) -> None:
         """The words are no longer needed."""
-        self.drop_held(command)
         command.words = []
 
     def drop_held(self, command: Command) -> None:
@@ -184,9 +188,7 @@ class Intake:
             self._plain(1)
             return
         self._number += 1
-        held = sum(len(w) for w in words if w)
-        command = Command(name, words, self._number, self._sent.db_now, now, held_bytes=held)
-        self.held_bytes += held
+        command = Command(name, words, self._number, self._sent.db_now, now)
         silent = self._sent.silenced()
         self._silent += silent
         if self._silent > SILENT_MAX:

@@ -1,6 +1,6 @@
 """What the server sends empties the line of expected replies: to whom is each frame an answer?
 
-Exact at every reply: `Proved` follows the replies alone. Where no answer fits, `over` says why, and nothing more is read.
+Exact at every reply: `Proved` follows the replies alone. Where no answer fits, `over` says why, and nothing is read on.
 """
 
 from __future__ import annotations
@@ -28,6 +28,22 @@ class Pairing:
         self.done: list[Exchange] = []
         self._line = line
         self._intake = intake
+
+    def counted(self) -> int:
+        """So many of the next replies need only be counted, whatever they are (a push is none)."""
+        line = self._line
+        if not line or not isinstance(head := line[0], Run):
+            return 0
+        proved = self.proved
+        return 0 if proved.transaction is not None or proved.listening else head.count
+
+    def passed(self, count: int) -> None:
+        """So many replies went by, of those that need only be counted."""
+        head = self._line[0]
+        assert isinstance(head, Run)
+        head.count -= count
+        if not head.count:
+            self._line.popleft()
 
     def limit(self) -> int:
         """How much of the next frame is to be kept."""
@@ -98,6 +114,9 @@ class Pairing:
     def _answer(self, slot: Slot, frame: Frame, now: int) -> None:
         """The reply to a slot that has one reply."""
         transaction, rule = self.proved.transaction, slot.rule
+        if rule is Rule.SCRIPT and transaction is None:
+            self._finish(slot, decode(frame.raw), slot.opened, now, in_exec=False)
+            return
         if rule is None:
             self._plain(frame)
         elif rule is Rule.RESET:

@@ -73,7 +73,7 @@ class Session:
             return []
         intake = self._intake
         intake.settle()
-        if self.pending_bytes > self._pending_bytes_max:
+        if self._line and self.pending_bytes > self._pending_bytes_max:
             intake.close("its unanswered requests take more than limits.pending_bytes", now)
             self.blinded = intake.blind
             return []
@@ -91,7 +91,9 @@ class Session:
     def keep(self, command: Command, *, words: bool = False) -> None:
         """Somebody reads this command's answer; `words` are held until then only if asked for."""
         command.wanted = True
-        if not words:
+        if words:
+            self._intake.hold_words(command)
+        else:
             self._intake.drop_words(command)
 
     def forget(self, command: Command) -> None:
@@ -105,7 +107,14 @@ class Session:
             return []
         replies.feed(data)
         try:
-            while pairing.over is None and (frame := replies.next(pairing.limit())) is not None:
+            while pairing.over is None:
+                counted = pairing.counted()
+                if counted and (passed := replies.skip(counted)):
+                    pairing.passed(passed)
+                    continue
+                frame = replies.next(pairing.limit())
+                if frame is None:
+                    break
                 pairing.read(frame, now)
         except ServerWireError as error:
             pairing.over = f"the server sent {error}"
