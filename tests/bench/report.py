@@ -10,6 +10,7 @@ import shutil
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.bench.contenders import Contender
@@ -82,8 +83,8 @@ def details(measures: Sequence[Measure], workload: Workload) -> Iterator[str]:
         script = contender.script if workload.name.startswith("renewal") else ""
         cells = [contender.name, script, _spread(runs, workload), _share(of_direct), _share(of_haproxy)]
         cells += [f"{median(runs, lambda run: run.p50_ms):.2f}", f"{median(runs, lambda run: run.p99_ms):.2f}"]
-        cells += [_cell(runs, lambda run, part=part: _each_us(run, part), "{:.1f}") for part in parts]
-        cells += [_cell(runs, lambda run, part=part: run.rss_mib.get(part), "{:.0f}") for part in ("proxy", "observer")]
+        cells += [_cell(runs, partial(_each_us, part=part), "{:.1f}") for part in parts]
+        cells += [_cell(runs, partial(_rss_mib, part=part), "{:.0f}") for part in ("proxy", "observer")]
         yield _row(cells)
     yield from _spans(found, workload)
 
@@ -130,6 +131,10 @@ def _spread(runs: Sequence[Measure], workload: Workload) -> str:
 def _each_us(run: Measure, part: str) -> float | None:
     """CPU time a call."""
     return 1e6 * run.cpu_s[part] / run.calls if part in run.cpu_s else None
+
+
+def _rss_mib(run: Measure, part: str) -> float | None:
+    return run.rss_mib.get(part)
 
 
 def _cell(runs: Sequence[Measure], figure: Callable[[Measure], float | None], form: str) -> str:
