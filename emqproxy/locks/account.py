@@ -232,9 +232,9 @@ class Account(msgspec.Struct, eq=False):
                 over += self.story.close_all({token: end}, group[at].fact.window)
         return over
 
-    def wipe(self, worlds: tuple[World, ...], window: Window) -> list[Attempt]:
-        """Whatever was known is no longer: the lock went away by hand."""
-        self.settled = self.ends = worlds
+    def wipe(self, window: Window) -> list[Attempt]:
+        """Whatever was known is known no longer: the lock went away with its queue or database."""
+        self.settled = self.ends = (World(),)
         self.lapse_waits.clear()
         return self.story.close_all(dict.fromkeys(self.story.open, End.WIPED), window)
 

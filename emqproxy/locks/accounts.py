@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from emqproxy.locks.account import Account
-from emqproxy.locks.events import Lock, Queue, Wiped
+from emqproxy.locks.events import Absent, AnyLockFact, Deleted, HeldByOther, Lock, Overwritten, Queue, Wiped
+from emqproxy.locks.flights import Flights
 from emqproxy.locks.story import Story
 
 EVICT_LOOK: Final = 16
@@ -30,15 +31,30 @@ class Accounts:
     def __iter__(self) -> Iterator[Account]:
         return iter(self._by_lock.values())
 
+    @property
+    def full(self) -> bool:
+        """The next account to be opened makes another one go."""
+        return len(self._by_lock) >= self._locks_max
+
     def get(self, lock: Lock) -> Account | None:
         """The account of a lock, if there is one."""
         return self._by_lock.get(lock)
+
+    def is_no_news(self, fact: AnyLockFact, flights: Flights) -> bool:
+        """Whether it is spoken by nobody, of a lock that nobody is known to hold: a removal, a hand on a key. There may
+        be millions, and they open no account; but a hand does where something out may yet show that somebody held it.
+        A sweep does, too: the job has just lost its holder, who may still speak."""
+        if fact.token or fact.lock in self._by_lock:
+            return False
+        if isinstance(fact, (Deleted, Overwritten)):
+            return not flights.bearing_on(fact.lock, fact.queue, fact.window.closed)
+        return isinstance(fact, HeldByOther) or (isinstance(fact, Absent) and not fact.swept)
 
     def open(self, lock: Lock, queue: Queue) -> tuple[Account, Account | None]:
         """The account of a lock; and one that had to be forgotten to make room for it."""
         account, evicted = self._by_lock.get(lock), None
         if account is None:
-            if len(self._by_lock) >= self._locks_max:
+            if self.full:
                 evicted = self._oldest()
                 self.drop(evicted)
                 self.evicted += 1
@@ -52,9 +68,6 @@ class Accounts:
 
     def hit_by(self, wiped: Wiped) -> list[Account]:
         """Those that a wipe reaches."""
-        if wiped.lock is not None:
-            account = self._by_lock.get(wiped.lock)
-            return [] if account is None else [account]
         return [
             account
             for lock, account in self._by_lock.items()

@@ -88,11 +88,20 @@ class Release(LockIntent, frozen=True, tag=True):
 
 
 class Write(LockIntent, frozen=True, tag=True):
-    """A write to the job that no token fences."""
+    """A write to the job that no token fences. The lock is not touched: it explains nothing that is seen of it."""
+
+
+class Remove(LockIntent, frozen=True, tag=True):
+    """A removal of the job, which happens only where there is no lock."""
+
+
+class Overwrite(LockIntent, frozen=True, tag=True):
+    """A hand on the lock's key, or a script that nobody knows: it may end the lock, replace it, set another time."""
 
 
 class Wipe(Intent, frozen=True, tag=True):
-    """FLUSHALL, FLUSHDB or SWAPDB: may end every lock of a database. Bears on all of them until it is answered."""
+    """May end every lock of a queue (a forced obliterate); with an empty prefix, of all databases (FLUSHALL, FLUSHDB,
+    SWAPDB). Bears on all of them until it is answered."""
 
 
 # ---------------------------------------------------------------- facts: what an answer proves
@@ -147,7 +156,7 @@ class Released(LockFact, frozen=True, tag=True):
 
 
 class Absent(LockFact, frozen=True, tag=True):
-    """There was no lock, whoever asked: -2, or the job was named by a sweep (`swept`)."""
+    """There was no lock, whoever asked: -2, a removal, a DEL that found none; or a sweep named the job (`swept`)."""
 
     swept: bool = False
 
@@ -180,6 +189,19 @@ class Bypassed(LockFact, frozen=True, tag=True):
     """A move with the token "0": the job moved, the lock stays as it was."""
 
 
+class Deleted(LockFact, frozen=True, tag=True):
+    """The lock's key was deleted by hand: whoever held it, holds it no more. Nobody speaks: `token` is empty."""
+
+
+class Overwritten(LockFact, frozen=True, tag=True):
+    """A hand on the lock's key, or an unknown script: who holds it from then on, and until when, is not known."""
+
+
+class Untouched(LockFact, frozen=True, tag=True):
+    """A call that named the job and neither looked at its lock nor touched it: it was added, written to, removed from
+    a list that no lock guards; or what would have touched it was refused before. Of the journal, not of the account."""
+
+
 # ---------------------------------------------------------------- facts of another kind
 
 
@@ -188,13 +210,10 @@ class Lapsed(LockFact, frozen=True, tag=True):
 
 
 class Wiped(Fact, frozen=True, tag=True):
-    """Leases went away in bulk or by hand. `db` None: every database; `prefix` empty: every queue; `lock`: only it."""
+    """Leases went away in bulk: all in scope are unseen. `db` None: every database; `prefix` empty: every queue."""
 
     db: int | None
     prefix: bytes = b""
-    lock: Lock | None = None
-    proved_absent: bool = False
-    """A DEL that answered 1: the lease is free. Otherwise it is unseen."""
 
 
 class Blinded(Fact, frozen=True, tag=True):
@@ -205,8 +224,20 @@ class Sighted(Fact, frozen=True, tag=True):
     """A connection closed: nothing more comes from it, seen or unseen."""
 
 
-AnyIntent: TypeAlias = Take | Sweep | Renew | Release | Write | Wipe
+AnyIntent: TypeAlias = Take | Sweep | Renew | Release | Write | Remove | Overwrite | Wipe
 AnyLockFact: TypeAlias = (
-    Granted | Renewed | Released | Absent | HeldByOther | NotMine | NoProof | Perhaps | Bypassed | Lapsed
+    Granted
+    | Renewed
+    | Released
+    | Absent
+    | HeldByOther
+    | NotMine
+    | NoProof
+    | Perhaps
+    | Bypassed
+    | Deleted
+    | Overwritten
+    | Lapsed
 )
-AnyFact: TypeAlias = AnyLockFact | Nothing | PerhapsGranted | Wiped | Blinded | Sighted
+"""What an account hears."""
+AnyFact: TypeAlias = AnyLockFact | Untouched | Nothing | PerhapsGranted | Wiped | Blinded | Sighted

@@ -1,7 +1,7 @@
 """What has been asked and not been answered: a fact is never judged as if these did not exist.
 
-A request on a named lock bears on that lock; a pickup, a fetch-next or a sweep bears on every lock of its queue; what
-wipes a database bears on all.
+A request on a named lock bears on that lock; a pickup, a fetch-next, a sweep or a forced obliterate bears on every lock
+of its queue; what wipes a database bears on all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from emqproxy.locks.events import (
     Lock,
     LockIntent,
     Nothing,
+    Overwrite,
+    Overwritten,
     Perhaps,
     PerhapsGranted,
     Place,
     Queue,
     Release,
+    Remove,
     Renew,
     Sweep,
     Take,
@@ -52,8 +55,10 @@ class Flights:
         return len(self._flights)
 
     def depart(self, intent: AnyIntent, opened: Instant) -> None:
-        """A request was sent. A second one from the same place stands for the first."""
+        """A request was sent. A second one from the same place stands for the first. A write bears on no lock."""
         self.arrive(intent.place)
+        if isinstance(intent, Write):
+            return
         self._flights[intent.place] = Flight(intent, opened)
         self._over.setdefault(_reach(intent), {}).setdefault(intent.place.conn, {})[intent.place] = opened
 
@@ -114,7 +119,7 @@ def _last_before(of_conn: dict[Place, Instant], before: Instant) -> tuple[Place,
 
 def _reach(intent: AnyIntent) -> Lock | Queue:
     if isinstance(intent, Wipe):
-        return EVERYTHING
+        return intent.queue if intent.queue.prefix else EVERYTHING
     return intent.lock if isinstance(intent, LockIntent) else intent.queue
 
 
@@ -128,9 +133,11 @@ def perhaps(intent: AnyIntent, window: Window) -> AnyFact:
             return Perhaps(place, window, intent.lock, queue, intent.token, None)
         case Take():
             return PerhapsGranted(place, window, queue, intent.token, intent.ttl_ms)
+        case Overwrite():
+            return Overwritten(place, window, intent.lock, queue, b"")
         case Wipe():
-            return Wiped(place, window, None)
-        case Sweep() | Write():
+            return Wiped(place, window, queue.db if queue.prefix else None, queue.prefix)
+        case Sweep() | Write() | Remove():
             return Nothing(place, window, queue)
         case _:
             assert_never(intent)

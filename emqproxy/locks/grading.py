@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from emqproxy.locks.events import Absent, Granted, HeldByOther, Instant, LockFact, NotMine, Released, Renewed, Window
+from emqproxy.locks.events import (
+    Absent,
+    Deleted,
+    Granted,
+    HeldByOther,
+    Instant,
+    LockFact,
+    NotMine,
+    Released,
+    Renewed,
+    Window,
+)
 from emqproxy.locks.verdicts import End, Grade
 from emqproxy.locks.worlds import MS, Past, World
 
@@ -102,4 +113,4 @@ def takes(fact: LockFact, token: bytes) -> bool:
     """Whether a fact proves that a token does not hold the lock, whatever was before."""
     if isinstance(fact, NotMine):
         return fact.token == token
-    return isinstance(fact, (Granted, Renewed, Released, Absent, HeldByOther))
+    return isinstance(fact, (Granted, Renewed, Released, Absent, HeldByOther, Deleted))

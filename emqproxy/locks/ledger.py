@@ -37,6 +37,7 @@ from emqproxy.locks.events import (
     Released,
     Renewed,
     Sighted,
+    Untouched,
     Window,
     Wiped,
 )
@@ -118,6 +119,8 @@ class LockLedger:
         verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
         match fact:
+            case Nothing() | Untouched():
+                verdicts.append(Verdict(fact, None, at=fact.window.closed))
             case LockFact():
                 verdicts += self._account(fact, fact.window.opened if flight is None else flight.opened)
             case Wiped():
@@ -128,8 +131,6 @@ class LockLedger:
                 verdicts += self._blinded(fact)
             case PerhapsGranted():
                 verdicts += self._perhaps_granted(fact)
-            case Nothing():
-                verdicts.append(Verdict(fact, None, at=fact.window.closed))
             case _:
                 assert_never(fact)
         return verdicts + self._resolve(fact.place, fact.window.closed)
@@ -153,11 +154,9 @@ class LockLedger:
         """Lapses whose bound has passed, once each; then call again at `next_deadline()`."""
         verdicts: list[Verdict] = []
         for _ in range(TICK_MAX):
-            lock = self._deadlines.take(now)
-            if lock is None:
+            if (lock := self._deadlines.take(now)) is None:
                 break
-            account = self._accounts.get(lock)
-            if account is not None:
+            if (account := self._accounts.get(lock)) is not None:
                 self._due(account, now, verdicts)
         return verdicts
 
@@ -198,6 +197,8 @@ class LockLedger:
     # ---------------------------------------------------------------- one lock
 
     def _account(self, fact: AnyLockFact, sent: Instant) -> list[Verdict]:
+        if self._accounts.is_no_news(fact, self._flights):
+            return [Verdict(fact, Finding.UNWITNESSED, at=fact.window.closed)]
         account, evicted = self._accounts.open(fact.lock, fact.queue)
         verdicts: list[Verdict] = []
         if evicted is not None:
@@ -251,9 +252,8 @@ class LockLedger:
 
     def _wipe(self, fact: Wiped) -> list[Verdict]:
         verdicts, over = self._unsure(hit := self._accounts.hit_by(fact), fact), []
-        rest = LeaseState.FREE if fact.proved_absent else LeaseState.UNSEEN
         for account in hit:
-            over += account.wipe((World(None, rest),), fact.window)
+            over += account.wipe(fact.window)
             self._accounts.note_speakers(account)
             self._arm(account)
         return [*verdicts, Verdict(fact, None, over=tuple(over), at=fact.window.closed)]

@@ -19,7 +19,18 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple, TypeAlias
 
-from emqproxy.locks.events import Granted, HeldByOther, Instant, LockFact, Perhaps, Released, Renewed, Window
+from emqproxy.locks.events import (
+    Deleted,
+    Granted,
+    HeldByOther,
+    Instant,
+    LockFact,
+    Overwritten,
+    Perhaps,
+    Released,
+    Renewed,
+    Window,
+)
 from emqproxy.locks.verdicts import Finding
 
 MS: Final = 1_000_000
@@ -216,6 +227,9 @@ TRANSITIONS: Final[dict[Key, Cell]] = (
     | _rows("NoProof", _ALL, _ANY, F.SOUND, M.KEEP)
     | _rows("NoProof", _ALL, (W.STRANGER, W.NOBODY), F.UNWITNESSED, M.KEEP)
     | _rows("Perhaps", _ALL, _ANY, F.DOUBTFUL, M.KEEP)
+    # A hand on the key: nobody speaks, and nobody is accused. Where it says that the lock is gone, it is.
+    | _rows("Deleted", _ALL, _ANY, F.UNWITNESSED, M.FREE)
+    | _rows("Overwritten", _ALL, _ANY, F.UNWITNESSED, M.UNSEEN)
     | _rows("Lapsed", _ALL, _ANY, F.SOUND, M.KEEP)  # the ledger's own word for what time brought
     # The job moved, the lock stays: if it lives, nobody will give it back.
     | _rows("Bypassed", _ALL, _ANY, F.UNWITNESSED, M.KEEP)
@@ -248,6 +262,9 @@ def steps(world: World, fact: LockFact, sent: Instant) -> tuple[Step, ...]:
         return _perhaps(world, fact, finding, mine=mine)
     if move is Move.KEEP:
         return (Step(finding, world),)
+    if isinstance(fact, (Deleted, Overwritten)):  # its holder was told nothing; of an EXPIRE it need not have lost it
+        after = Step(finding, world.left_by(window, left=False, rest=_REST[move], told=False))
+        return (after,) if isinstance(fact, Deleted) else (Step(finding, world), after)
     left = mine and isinstance(fact, Released)
     other_lived = world.holder is not None and world.state(window.opened) is not LeaseState.LAPSED
     if isinstance(fact, HeldByOther) and not mine and other_lived:  # the one that lived may have been the holder still

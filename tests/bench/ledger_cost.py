@@ -21,6 +21,7 @@ from emqproxy.locks.events import (
     Absent,
     AnyFact,
     AnyIntent,
+    Deleted,
     Granted,
     Lock,
     Nothing,
@@ -33,7 +34,6 @@ from emqproxy.locks.events import (
     Sweep,
     Take,
     Window,
-    Wiped,
 )
 from emqproxy.locks.ledger import LockLedger
 
@@ -134,7 +134,7 @@ class Bench:
         """A renewal, a release, a sweep and the next pickup of one job, on four connections, all at once."""
         groups = []
         for site in self.sample:
-            self.ledger.observe(Wiped(self.place(0), self.window(), 0, lock=site.lock, proved_absent=True))
+            self.ledger.observe(Deleted(self.place(0), self.window(), site.lock, site.queue, b""))
             self.grant(site)
             window = self.window()
             renew, release, sweep, take = (Place(CONNS + i, self.place(0).request) for i in range(4))

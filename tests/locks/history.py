@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from emqproxy.locks.events import (
@@ -11,6 +11,7 @@ from emqproxy.locks.events import (
     AnyFact,
     AnyIntent,
     Bypassed,
+    Deleted,
     Granted,
     HeldByOther,
     Lapsed,
@@ -19,12 +20,15 @@ from emqproxy.locks.events import (
     NoProof,
     Nothing,
     NotMine,
+    Overwrite,
+    Overwritten,
     Perhaps,
     PerhapsGranted,
     Place,
     Queue,
     Release,
     Released,
+    Remove,
     Renew,
     Renewed,
     Sighted,
@@ -50,6 +54,15 @@ def job(number: int) -> Lock:
 
 def span(opened_ms: int, closed_ms: int | None = None) -> Window:
     return Window(opened_ms * MS, (opened_ms if closed_ms is None else closed_ms) * MS)
+
+
+BY_NOBODY: dict[str, Callable[[Place, Window, Lock, Queue, bytes], AnyFact]] = {
+    "deleted": Deleted,
+    "overwritten": Overwritten,
+    "removed": Absent,
+    "locked": HeldByOther,
+}
+"""Words for what no token speaks."""
 
 
 def fact_of(kind: str, place: Place, window: Window, token: bytes, lock: Lock = JOB, ttl_ms: int = TTL) -> AnyFact:
@@ -80,12 +93,13 @@ def fact_of(kind: str, place: Place, window: Window, token: bytes, lock: Lock = 
             return Perhaps(*about, None)
         case "bypassed":
             return Bypassed(*about)
-    raise AssertionError(kind)
+        case _:
+            return BY_NOBODY[kind](place, window, lock, QUEUE, b"")
 
 
 KINDS = (
     *("grant", "renewed", "refused", "released", "not_mine", "-2", "swept", "-6", "-1"),
-    *("renewed?", "released?", "bypassed"),
+    *("renewed?", "released?", "bypassed", "deleted", "overwritten", "removed", "locked"),
 )
 
 
@@ -97,6 +111,10 @@ def intent_of(kind: str, place: Place, token: bytes, lock: Lock = JOB, ttl_ms: i
         return Take(place, QUEUE, token, ttl_ms)
     if kind in {"renewed", "refused", "renewed?"}:
         return Renew(place, QUEUE, lock, token, ttl_ms)
+    if kind in {"deleted", "overwritten"}:
+        return Overwrite(place, QUEUE, lock, b"")
+    if kind in {"removed", "locked"}:
+        return Remove(place, QUEUE, lock, b"")
     return Release(place, QUEUE, lock, token)
 
 

@@ -81,8 +81,6 @@ def test_the_taker_over_of_a_told_attempt_ends_it_not_again() -> None:
         ({"db": 0}, {0, 1}),
         ({"db": 0, "prefix": b"emq:orders:"}, {0}),
         ({"db": 1, "prefix": b"emq:orders:"}, {2}),
-        ({"db": 0, "lock": JOB}, {0}),
-        ({"db": 0, "lock": job(9)}, set()),
         ({"db": 3}, set()),
     ],
 )
@@ -110,7 +108,7 @@ def test_what_was_wiped_lapses_not_and_its_holder_is_no_straggler() -> None:
 def test_a_del_that_answered_one_leaves_it_free() -> None:
     history = History()
     history.do(0, "grant")
-    history.wipe(100, db=0, lock=JOB, proved_absent=True)
+    history.do(100, "deleted", b"")
     assert history.one(200, "swept", b"").finding is Finding.SOUND
 
 

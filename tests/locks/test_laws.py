@@ -36,9 +36,12 @@ ANSWERS = {
     "renew": ["renewed", "renewed", "refused", "-1", "renewed?"],
     "release": ["released", "not_mine", "-2", "-6", "-1", "released?", "bypassed"],
     "sweep": ["swept", "nothing"],
+    "hand": ["deleted", "overwritten"],
+    "remove": ["removed", "locked", "nothing"],
 }
-ASKS = {"renew": "renewed", "release": "released"}
-WHATS = [*["take"] * 3, *["renew"] * 3, *["release"] * 2, "sweep", *["answer"] * 9, "abandon", "gone", "wipe"]
+ASKS = {"renew": "renewed", "release": "released", "hand": "deleted", "remove": "removed"}
+BY_NOBODY = ["sweep", "hand", "remove"]
+WHATS = [*["take"] * 3, *["renew"] * 3, *["release"] * 2, *BY_NOBODY, *["answer"] * 11, "abandon", "gone", "wipe"]
 LATE_MS = 10**9
 
 
@@ -79,7 +82,7 @@ def play(events: Iterable[Step], ticking: Ticking, ledger: LockLedger | None = N
         now += step.after_ms
         queue = out[step.conn]
         if step.what == "wipe":
-            history.wipe(now, db=0, lock=step.lock, proved_absent=step.answer % 2 == 0)
+            history.wipe(now, db=0, prefix=QUEUE.prefix if step.answer % 2 else b"")
         elif step.what == "gone":
             for asked, place, opened in queue:
                 _answer(history, asked._replace(answer=-2), place, opened, now)

@@ -118,7 +118,8 @@ def test_facts_of_a_queue_or_a_connection_have_no_finding() -> None:
 UNSEEN: dict[str, Any] = {
     "blinded": lambda history: history.keep(history.ledger.observe(Blinded(Place(1, 0), span(500, 600)))),
     "flushed": lambda history: history.wipe(600, db=0),
-    "deleted": lambda history: history.wipe(600, db=0, lock=JOB, proved_absent=True),
+    "deleted": lambda history: history.do(450, "deleted", b"", conn=7, took=150),
+    "overwritten": lambda history: history.do(450, "overwritten", b"", conn=7, took=150),
 }
 
 

@@ -72,6 +72,8 @@ CELLS: list[tuple[str, list[LeaseState], list[Speaker], Finding, Move]] = [
     ("Perhaps", [*S], [*W], F.DOUBTFUL, M.KEEP),
     ("Bypassed", ALIVE, [*W], F.ORPHAN, M.KEEP),
     ("Bypassed", NOT_HELD, [*W], F.UNWITNESSED, M.KEEP),
+    ("Deleted", [*S], [*W], F.UNWITNESSED, M.FREE),
+    ("Overwritten", [*S], [*W], F.UNWITNESSED, M.UNSEEN),
     ("Lapsed", [*S], [*W], F.SOUND, M.KEEP),
 ]
 
