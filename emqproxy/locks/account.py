@@ -86,8 +86,10 @@ class Account(msgspec.Struct, eq=False):
     @property
     def forget_at(self) -> Instant:
         """When nobody will ask for it any more."""
-        since = max(self.heard_at, *(world.gone_after for world in self.ends))
-        return since + 2 * max(RETENTION_NS_MIN, *(world.ttl_ms * MS for world in self.ends))
+        since, kept_ns = self.heard_at, RETENTION_NS_MIN
+        for world in self.ends:
+            since, kept_ns = max(since, world.gone_after), max(kept_ns, world.ttl_ms * MS)
+        return since + 2 * kept_ns
 
     # ---------------------------------------------------------------- facts
 

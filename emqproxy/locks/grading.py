@@ -66,19 +66,20 @@ class Grading:
         last = before.last_of(fact.token) if fact.token else None
         if last is None or last.left or isinstance(fact, Granted):
             return Figures(None, None, Grade.UNKNOWN if grades else None)
-        age_ms = self._age_ms(last.proved.closed, sent)
+        age_ms = self.age_ms(last.proved.closed, sent)
         holds = before.holder == fact.token
         grade = self._grade(last, fact, age_ms, sent, holds=holds) if grades else None
         return Figures(age_ms, last.ttl_ms - age_ms, grade)
 
     def held_renewal(self, proved: Instant, ttl_ms: int, sent: Instant) -> tuple[float, Grade]:
         """Age and grade of a success by the holder, which proved last that it held at `proved`."""
-        age_ms = self._age_ms(proved, sent)
+        age_ms = self.age_ms(proved, sent)
         if age_ms < self.late * ttl_ms:
             return age_ms, _ON_TIME
         return age_ms, _LATE if age_ms < self.critical * ttl_ms else _CRITICAL
 
-    def _age_ms(self, proved: Instant, sent: Instant) -> float:
+    def age_ms(self, proved: Instant, sent: Instant) -> float:
+        """From the last proof of holding to a request's sending, less our own pauses in it."""
         lag_ns = self.own_lag_ns(proved, sent) if self._pauses else 0
         return max(0.0, (sent - proved - lag_ns) / MS)
 

@@ -35,7 +35,6 @@ from emqproxy.locks.events import (
     PerhapsGranted,
     Place,
     Released,
-    Renewed,
     Sighted,
     Untouched,
     Window,
@@ -112,10 +111,8 @@ class LockLedger:
 
         Its own request is in flight until then: a lapse that it may explain has waited for it.
         """
-        if type(fact) is Renewed and fact.place not in self._waiting:
-            healthy = self._lane.renewed(fact, self._unsure_until)
-            if healthy is not None:
-                return [healthy]
+        if fact.place not in self._waiting and (healthy := self._lane.hear(fact, self._unsure_until)) is not None:
+            return [healthy]
         verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
         match fact:
