@@ -1,8 +1,8 @@
 """One client's connection and its own connection to Redis: bytes from each to the other, watched as they pass.
 
 Two rules. The bytes come first: they are written on before anyone looks at them, and a fault of ours makes this one
-connection blind and no more. Each direction pauses only on its own sink: that its peer does not read never stops
-what it sends, or a pipeline longer than the buffers between would wait for itself for ever.
+connection blind and no more. Each direction pauses only on its own sink, and answers on their account, too: that its
+peer does not read never stops what it sends, or a pipeline longer than the buffers between would wait for ever.
 """
 
 from __future__ import annotations
@@ -73,6 +73,10 @@ class Relay(asyncio.Protocol):
         self._server: asyncio.Transport | None = None
         self._ended = False
         self._eof = False
+        self._client_full = False
+        """It does not take what is written to it."""
+        self._behind = False
+        """Too many answers wait to be looked at."""
         self._spoke_at = 0
         """When the client last sent something."""
         self._early: list[bytes] = []
@@ -89,7 +93,7 @@ class Relay(asyncio.Protocol):
         keep_alive(self.client)
         number = self._hub.number()
         self.watched = Watched(number, _peer(self.client, number), Session(self._hub.pending_bytes_max))
-        self._watcher = Watcher(self._hub, self.watched)
+        self._watcher = Watcher(self._hub, self.watched, self._watcher_behind)
         self._hub.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
@@ -122,11 +126,23 @@ class Relay(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        if self._server is not None:
-            self._server.pause_reading()
+        self._client_full = True
+        self._read_server()
 
     def resume_writing(self) -> None:
-        if self._server is not None:
+        self._client_full = False
+        self._read_server()
+
+    def _watcher_behind(self, behind: bool) -> None:
+        self._behind = behind
+        self._read_server()
+
+    def _read_server(self) -> None:
+        if self._server is None:
+            return
+        if self._client_full or self._behind:
+            self._server.pause_reading()
+        else:
             self._server.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature

@@ -3,7 +3,8 @@
 Requests are looked at when they are read: what is in flight must be known before anything is judged. Answers may
 wait: their instants are stamped, and until they are looked at their requests count as in flight. So they are taken in
 slices, and between two slices the loop serves the other connections: a pipeline of 100,000 answers in one read costs
-this connection's account time, and nobody else's.
+this connection's account time, and nobody else's. Where too much waits, Redis is not read until some of it was looked
+at: what waits is bounded, however much is streamed through.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final, Protocol
 
 from emqproxy.locks.events import Instant
 from emqproxy.logs import RateLimited
+from emqproxy.proxy import clock
 from emqproxy.proxy.witness import Watched, Witness
 from emqproxy.session.exchange import Exchange
 
@@ -24,6 +26,10 @@ SLICE_BYTES_MIN: Final = 1024
 SLICE_BYTES_MAX: Final = 64 * 1024
 """Where a slice held nothing of interest (a large value, plain answers), the next one is twice as long."""
 SLICE_EXCHANGES: Final = 64
+TURN_NS: Final = 1_000_000
+"""So long slices that hold nothing of interest are looked at in one turn: no stream may come faster than it goes."""
+BEHIND_BYTES_MAX: Final = 1024 * 1024
+"""Of answers that wait for their turn: past it Redis is not read until half of them have been looked at."""
 
 
 class House(Protocol):
@@ -37,14 +43,18 @@ class House(Protocol):
 class Watcher:
     """One connection's. No method raises: a fault of ours makes this connection blind, and no more."""
 
-    def __init__(self, house: House, watched: Watched) -> None:
+    def __init__(self, house: House, watched: Watched, pause: Callable[[bool], None] = lambda _: None) -> None:
+        """`pause` is told True when Redis should not be read for a while, and False when it should again."""
         self.watched = watched
         self._house = house
+        self._pause = pause
+        self._paused = False
         self._told_blind = False
         self._settled = False
         """Nothing that comes from Redis is paired any more."""
         self._behind: deque[tuple[bytes, Instant]] = deque()
         """Answers that wait for their turn."""
+        self._behind_bytes = 0
         self._left: deque[Exchange] = deque()
         """Exchanges without an answer, of a connection that is over or blind; they wait likewise."""
         self._slice_bytes = SLICE_BYTES_MIN
@@ -78,6 +88,10 @@ class Watcher:
             self._look(data, now)
             return
         self._behind.append((data, now))
+        self._behind_bytes += len(data)
+        if self._behind_bytes > BEHIND_BYTES_MAX and not self._paused:
+            self._paused = True
+            self._pause(True)
         if self._turn is None:
             self._take_turn()
 
@@ -92,11 +106,7 @@ class Watcher:
     def _take_turn(self) -> None:
         self._turn = None
         if self._behind and not self._settled:
-            data, now = self._behind.popleft()
-            if len(data) > self._slice_bytes:
-                self._behind.appendleft((data[self._slice_bytes :], now))
-                data = data[: self._slice_bytes]
-            self._look(data, now)
+            self._take_slices()
         elif self._left:
             self._tell([self._left.popleft() for _ in range(min(SLICE_EXCHANGES, len(self._left)))])
         elif self._over is not None:
@@ -104,6 +114,29 @@ class Watcher:
             return
         if self._behind or self._left or self._over is not None:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_slices(self) -> None:
+        """One with something of interest, or as many without as fit into a turn."""
+        began = clock.now()
+        while self._behind:
+            data, now = self._behind.popleft()
+            if len(data) > self._slice_bytes:
+                self._behind.appendleft((data[self._slice_bytes :], now))
+                data = data[: self._slice_bytes]
+            self._behind_bytes -= len(data)
+            self._look(data, now)
+            if self._slice_bytes == SLICE_BYTES_MIN or clock.now() - began > TURN_NS:
+                break
+        if self._paused and self._behind_bytes <= BEHIND_BYTES_MAX // 2:
+            self._paused = False
+            self._pause(False)
+
+    def _forget_behind(self) -> None:
+        self._behind.clear()
+        self._behind_bytes = 0
+        if self._paused:
+            self._paused = False
+            self._pause(False)
 
     def _look(self, data: bytes, now: Instant) -> None:
         session = self.watched.session
@@ -159,7 +192,7 @@ class Watcher:
             self._house.witness.blinded(self.watched, reason, now)
         if session.over and not self._settled:
             self._settled = True
-            self._behind.clear()
+            self._forget_behind()
             self._left.extend(session.end(now))
             if self._left and self._turn is None:
                 self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
@@ -179,7 +212,7 @@ class Watcher:
         )
         self.watched.session.blind("a fault of emqproxy's own")
         self._settled = True
-        self._behind.clear()
+        self._forget_behind()
         self._left.clear()
         _quietly(lambda: self._house.witness.forsake(self.watched, now))
         if not self._told_blind and self._over is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import pytest
 import uvloop
 
 from emqproxy import logs
-from emqproxy.proxy import clock
+from emqproxy.proxy import clock, watcher
 from emqproxy.proxy.watcher import SLICE_BYTES_MIN, Watcher
 from emqproxy.proxy.witness import Watched, Witness
 from emqproxy.session.session import Session
@@ -29,8 +31,8 @@ class Plant:
         self.faults = 0
 
 
-def flood(house: House) -> Watcher:
-    watcher = Watcher(Plant(house.witness), Watched(7, "c:7", Session()))
+def flood(house: House, pause: Callable[[bool], None] = lambda _: None) -> Watcher:
+    watcher = Watcher(Plant(house.witness), Watched(7, "c:7", Session()), pause)
     watcher.from_client(RENEWAL * COUNT, clock.now())
     return watcher
 
@@ -99,5 +101,39 @@ def test_a_renewal_read_while_another_connection_floods_is_told_among_its_answer
         assert len(house.records) < COUNT
         watcher.end(clock.now(), done.set)
         await turns_until(done)
+
+    within(redis_session, test)
+
+
+def test_redis_is_not_read_while_too_much_waits(redis_session: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "BEHIND_BYTES_MAX", 4096)
+    told: list[tuple[bool, int]] = []
+
+    async def test(house: House, _: Wire) -> None:
+        behind, done = flood(house, lambda paused: told.append((paused, len(house.records)))), asyncio.Event()
+        for _piece in range(3):
+            behind.from_server(b":0\r\n" * (COUNT // 3), clock.now())
+        assert [paused for paused, _ in told] == [True]
+        behind.end(clock.now(), done.set)
+        await turns_until(done)
+        assert len(house.records) == COUNT
+        assert [paused for paused, _ in told] == [True, False]
+        assert COUNT - 2048 // 4 <= told[1][1] < COUNT
+
+    within(redis_session, test)
+
+
+def test_redis_is_read_again_when_its_answers_make_no_sense(
+    redis_session: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "BEHIND_BYTES_MAX", 4096)
+    told: list[bool] = []
+
+    async def test(house: House, _: Wire) -> None:
+        behind, done = flood(house, told.append), asyncio.Event()
+        behind.from_server(b":0\r\n" * 300 + b"@" * 8000 + b"\r\n", clock.now())
+        behind.end(clock.now(), done.set)
+        await turns_until(done)
+        assert told == [True, False]
 
     within(redis_session, test)
