@@ -14,7 +14,7 @@ import msgspec
 from emqproxy.locks.events import AnyIntent, Granted, Lock, NoProof, Nothing, PerhapsGranted, Place, Queue, Take
 from emqproxy.records import JobFields, Line
 from emqproxy.scripts.answers import answered, nothing_ran, window
-from emqproxy.scripts.arguments import Call, Unreadable, Value, entry, plain, unpack, whole
+from emqproxy.scripts.arguments import Call, Unreadable, Value, entry, plain, unpack_options, whole
 from emqproxy.scripts.jobs import read_job
 from emqproxy.scripts.layouts import Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
@@ -125,5 +125,5 @@ class Pickup(msgspec.Struct, frozen=True):
 
 def recognise_pickup(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveToActive, 4.0.0 and later."""
-    fetch = read_fetch(layout.word(call, "prefix"), unpack(layout.word(call, "packed_options")))
+    fetch = read_fetch(layout.word(call, "prefix"), unpack_options(layout.word(call, "packed_options")))
     return None if fetch is None else Pickup(script, fetch)

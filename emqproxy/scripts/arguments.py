@@ -10,6 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from emqproxy.session.exchange import Word
 
 PACKED_BYTES_MAX: Final = 1024 * 1024
@@ -170,6 +172,36 @@ _SIZED: Final = {
     0xDE: ("map", 2),
     0xDF: ("map", 4),
 }
+
+
+class _Options(msgspec.Struct):
+    """All of a worker's packed options that is read; the rest is passed over."""
+
+    token: msgspec.Raw | None = None
+    lockDuration: msgspec.Raw | None = None  # noqa: N815  the name that clients send
+
+
+_OPTIONS: Final = msgspec.msgpack.Decoder(_Options)
+
+
+def unpack_options(data: Word) -> Value | Unreadable:
+    """As `unpack`, of a worker's packed options: only `token` and `lockDuration` are looked for.
+
+    They stand in every pickup and every finish. The library passes over the rest without building it, whatever lengths
+    it declares; what it does not take (other keys than strings, bytes behind the map) is read the long way.
+    """
+    if data is None or len(data) > PACKED_BYTES_MAX:
+        return UNREADABLE
+    try:
+        found = _OPTIONS.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return unpack(data)
+    options: dict[object, Value] = {}
+    for name, raw in ((b"token", found.token), (b"lockDuration", found.lockDuration)):
+        if raw is not None:
+            value = unpack(bytes(raw))
+            options[name] = None if isinstance(value, Unreadable) else value
+    return options
 
 
 def whole(value: object) -> int | None:

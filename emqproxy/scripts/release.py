@@ -45,7 +45,7 @@ from emqproxy.scripts.answers import (
     part,
     window,
 )
-from emqproxy.scripts.arguments import Call, entry, plain, unpack, whole
+from emqproxy.scripts.arguments import Call, entry, plain, unpack_options, whole
 from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, prefix_of, release
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
@@ -190,7 +190,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 def recognise_finish(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveToFinished; its token stands in the packed options, which the fetch-next shares."""
-    options = unpack(layout.word(call, "packed_options"))
+    options = unpack_options(layout.word(call, "packed_options"))
     token, target = plain(entry(options, b"token")), layout.word(call, "target")
     fetch = None
     if layout.word(call, "fetch_next") == b"1":
@@ -203,7 +203,7 @@ def recognise_move(script: Script, layout: Layout, call: Call) -> Operation | No
     """One of the others; the token stands plainly in ARGV."""
     fetch = None
     if layout.word(call, "fetch_next") == b"1":
-        options = unpack(layout.word(call, "packed_options"))
+        options = unpack_options(layout.word(call, "packed_options"))
         fetch = read_fetch(layout.word(call, "prefix"), options, fetched=True)
     return _ending(script, layout, call, layout.word(call, "token"), delay_ms=_delay_ms(layout, call), fetch=fetch)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import msgpack
 import pytest
@@ -19,6 +20,7 @@ from emqproxy.scripts.arguments import (
     plain,
     split,
     unpack,
+    unpack_options,
     whole,
 )
 from tests.scripts.talk import float64
@@ -52,6 +54,32 @@ def test_what_a_client_packs_is_what_we_read(value):
 @given(st.binary(max_size=400))
 def test_no_bytes_make_it_raise(data):
     unpack(data)
+    unpack_options(data)
+
+
+_NAMES = st.sampled_from([b"token", b"lockDuration", b"name", b"keepJobs", b"\xff"]) | st.integers(0, 3) | st.binary()
+
+
+@given(st.lists(st.tuples(_NAMES, _VALUES), max_size=6), st.sampled_from([b"", b"\xc0", b"\xdc\xff\xff"]))
+def test_the_two_options_that_matter_are_read_as_the_whole_map_is(pairs, behind):
+    try:
+        entries = b"".join(msgpack.packb(part, use_bin_type=False) for pair in pairs for part in pair)
+    except (OverflowError, ValueError):
+        return
+    packed = bytes([0x80 | len(pairs)]) + entries + behind
+    both, options = unpack(packed), unpack_options(packed)
+    for name in (b"token", b"lockDuration"):
+        assert plain(entry(options, name)) == plain(entry(both, name))
+        assert whole(entry(options, name)) == whole(entry(both, name))
+
+
+def test_a_declared_length_in_options_costs_nothing():
+    """What would take gigabytes if it were believed is passed over, or refused."""
+    packed = b"\x82\xa5token\xa1t\xa4name" + b"\xdd\xff\xff\xff\xff" * 1000
+    tracemalloc.start()
+    unpack_options(packed)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
