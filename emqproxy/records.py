@@ -141,7 +141,14 @@ class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True):
     attempt: Attempt
 
 
-Message: TypeAlias = Hello | Anchor | Snapshot | Record | AttemptOver
+class Backlog(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """First in a packet behind which many wait: the observer is too slow, and is to tell only what matters most."""
+
+    waiting: int
+    """Messages behind this packet."""
+
+
+Message: TypeAlias = Hello | Anchor | Snapshot | Record | AttemptOver | Backlog
 LENGTH_BYTES: Final = 4
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """A batch longer than this is not ours: the reader of the pipe ends instead of allocating."""

@@ -5,17 +5,15 @@ Never a job's data, a return value, or an argument that is not named here. None:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emqproxy.locks.events import Lock, Queue
-from emqproxy.locks.verdicts import Attempt, Finding, Grade, Verdict
-from emqproxy.observer.emitter import Value
+from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
+from emqproxy.observer.draft import Cells
 from emqproxy.observer.names import job_id, job_key, messaging_system, queue_name, text
 from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import CallSite, Hello, JobFields, Line, Peer, Record
-
-Cells = dict[str, Value | None]
+from emqproxy.records import CallSite, Hello, JobFields, Line, Peer
 
 _LATE: Final = frozenset({Grade.LATE, Grade.CRITICAL, Grade.TOO_LATE})
 _MOVES: Final = {
@@ -48,7 +46,7 @@ def error_type(line: Line) -> str | None:
             return LOCK_LOST if line.op == "lapse" else None
 
 
-def state_after(line: Line) -> str | None:
+def state_after(line: Line | Words) -> str | None:
     """The state that the job is in after this line; None where it did not move."""
     if line.outcome != "ok":
         return None
@@ -57,34 +55,78 @@ def state_after(line: Line) -> str | None:
     return _MOVES[line.op][1] if line.op in _MOVES else None
 
 
-def of_record(record: Record) -> Cells:
-    """What one line says of itself: the call, the answer and the ledger's words."""
-    line, verdict = record.line, record.verdict
-    after = state_after(line)
-    before = None if after is None else _MOVES.get(line.op, ("active", ""))[0]
-    cells: Cells = {
-        "db.response.status_code": line.code_name if line.outcome == "error" else None,
-        "emq.script.return_code": line.code,
-        "emq.script.return_name": line.code_name if line.outcome != "error" else None,
-        "emq.outcome": None if line.outcome in ("ok", "told") else line.outcome,
-        "emq.batch.size": line.batch_size,
-        "emq.retry.delay_ms": line.delay_ms,
+class Words(NamedTuple):
+    """Of one line and the verdict on it, what many others have in common."""
+
+    op: str
+    outcome: str
+    target: str | None
+    code: int | None
+    code_name: str | None
+    batch_size: int | None
+    delay_ms: int | None
+    ttl_ms: int | None
+    grade: Grade | None
+    finding: Finding | None
+    scope: str | None
+    violated: bool
+
+
+def words_of(line: Line, verdict: Verdict, *, violated: bool) -> Words:
+    """What `of_words` tells of them."""
+    return Words(
+        line.op,
+        line.outcome,
+        line.target,
+        line.code,
+        line.code_name,
+        line.batch_size,
+        line.delay_ms,
+        verdict.ttl_ms,
+        verdict.grade,
+        verdict.finding,
+        verdict.scope,
+        violated,
+    )
+
+
+def of_words(words: Words) -> Cells:
+    """What one line says of itself: the answer, and the ledger's words."""
+    after = state_after(words)
+    before = None if after is None else _MOVES.get(words.op, ("active", ""))[0]
+    return {
+        "db.response.status_code": words.code_name if words.outcome == "error" else None,
+        "emq.script.return_code": words.code,
+        "emq.script.return_name": words.code_name if words.outcome != "error" else None,
+        "emq.outcome": None if words.outcome in ("ok", "told") else words.outcome,
+        "emq.batch.size": words.batch_size,
+        "emq.retry.delay_ms": words.delay_ms,
         "emq.state.from": before,
         "emq.state.to": after,
-        "emq.lock.duration_ms": verdict.ttl_ms,
+        "emq.lock.duration_ms": words.ttl_ms,
+        "emq.lock.grade": words.grade.value if words.grade else None,
+        "emq.lock.finding": words.finding.word if words.finding else None,
+        "emq.lock.scope": words.scope,
+        "emq.violation": True if words.violated else None,
+    }
+
+
+def of_figures(line: Line, verdict: Verdict) -> Cells:
+    """What is another number on every line."""
+    renewal = line.op == "renew" and line.outcome == "ok" and verdict.attempt is not None
+    return {
         "emq.lock.age_ms": rounded_ms(verdict.age_ms),
         "emq.lock.remaining_ms": rounded_ms(verdict.remaining_ms),
-        "emq.lock.grade": verdict.grade.value if verdict.grade else None,
-        "emq.lock.finding": verdict.finding.word if verdict.finding else None,
-        "emq.lock.scope": verdict.scope,
-        "emq.violation": True if violates(line, verdict) else None,
+        "emq.lock.seq": verdict.attempt.renewals if renewal and verdict.attempt else None,
     }
-    if line.op == "renew" and line.outcome == "ok" and verdict.attempt is not None:
-        cells["emq.lock.seq"] = verdict.attempt.renewals
-    return cells | of_job(line.job)
 
 
-def of_queue(queue: Queue, hello: Hello) -> Cells:
+def of_operation(name: str, kind: str | None, queue: Queue, hello: Hello) -> Cells:
+    """What was done, in the standard's words, and where. `kind`: `messaging.operation.type`, where there is one."""
+    return {"messaging.operation.name": name, "messaging.operation.type": kind} | _of_queue(queue, hello)
+
+
+def _of_queue(queue: Queue, hello: Hello) -> Cells:
     """Where: the queue, its database and the Redis behind us."""
     prefix, name = queue_name(queue)
     return {
@@ -142,8 +184,28 @@ def of_job(job: JobFields | None) -> Cells:
     }
 
 
-def of_attempt(attempt: Attempt) -> Cells:
-    """An attempt's summary, told at its end."""
+class Summary(NamedTuple):
+    """Of an attempt at its end, what many others have in common."""
+
+    end: End | None
+    partial: bool
+    renewals: int
+    late: int
+    refused: int
+    ttl_ms: int
+    state: str | None
+    """The state that its end left the job in, where that is known."""
+    violated: bool
+
+
+def summary_of(attempt: Attempt, state: str | None, *, violated: bool) -> Summary:
+    """What `of_summary` tells of it."""
+    end, ttl_ms = attempt.end, attempt.ttl_ms
+    return Summary(end, attempt.partial, attempt.renewals, attempt.late, attempt.refused, ttl_ms, state, violated)
+
+
+def of_summary(attempt: Summary) -> Cells:
+    """An attempt, told at its end."""
     return {
         "emq.attempt.end": attempt.end.value if attempt.end else None,
         "emq.attempt.partial": True if attempt.partial else None,
@@ -151,4 +213,6 @@ def of_attempt(attempt: Attempt) -> Cells:
         "emq.attempt.renewals_late": attempt.late or None,
         "emq.attempt.renewals_refused": attempt.refused or None,
         "emq.lock.duration_ms": attempt.ttl_ms,
+        "emq.state.to": attempt.state,
+        "emq.violation": True if attempt.violated else None,
     }

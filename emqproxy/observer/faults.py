@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 from emqproxy import logs
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Guard:
@@ -29,15 +30,30 @@ class Guard:
         try:
             act(*args, **kwargs)
         except Exception as fault:  # noqa: BLE001  whatever a consumer raises must not reach the next one
-            self.faults += 1
-            self._log.error(
-                "observer consumer failed",
-                now=time.monotonic_ns(),
-                consumer=self.consumer,
-                fault=type(fault).__name__,
-                where=_where(fault),
-                faults=self.faults,
-            )
+            self._count(fault)
+
+    def each(self, act: Callable[[T], object], things: Iterable[T]) -> None:
+        """Calls it with one after the other; an exception is counted, and the next one has its turn."""
+        rest = iter(things)
+        while True:
+            try:
+                for thing in rest:
+                    act(thing)
+            except Exception as fault:  # noqa: BLE001  as above
+                self._count(fault)
+            else:
+                return
+
+    def _count(self, fault: Exception) -> None:
+        self.faults += 1
+        self._log.error(
+            "observer consumer failed",
+            now=time.monotonic_ns(),
+            consumer=self.consumer,
+            fault=type(fault).__name__,
+            where=_where(fault),
+            faults=self.faults,
+        )
 
 
 def _where(fault: BaseException) -> str:

@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from emqproxy import logs
-from emqproxy.locks.events import AnyFact, Instant, Lapsed, Lock, LockFact, PerhapsGranted, Wiped
-from emqproxy.locks.verdicts import Verdict
+from emqproxy.locks.events import AnyFact, Lapsed, LockFact, PerhapsGranted, Wiped
 from emqproxy.observer.journal_file import JournalFile
 from emqproxy.observer.names import effect, job_id, queue_name, queue_of
 from emqproxy.observer.timeline import Timeline, rounded_ms
@@ -21,7 +20,41 @@ from emqproxy.records import Anchor, Message, Record
 
 VERSION: Final = 1
 
-_Cell = str | int | float | None
+class _Entry(msgspec.Struct):
+    """One line, its fields in the order in which they are written."""
+
+    v: int
+    run: str
+    seq: int
+    time: str
+    op: str
+    outcome: str
+    target: str | None
+    code: int | None
+    code_name: str | None
+    db: int | None
+    prefix: str | None
+    queue: str | None
+    job: str | None
+    token: str | None
+    worker: str | None
+    script: str | None
+    sha: str | None
+    match: str | None
+    conn: int | None
+    client: str | None
+    client_name: str | None
+    opened_ns: int
+    closed_ns: int
+    effect: str
+    ttl_ms: int | None
+    age_ms: float | None
+    remaining_ms: float | None
+    grade: str | None
+    finding: str | None
+    scope: str | None
+    took_us: int | None
+    lag_us: int
 
 
 class _Last(msgspec.Struct):
@@ -51,7 +84,7 @@ class Journal:
         match message:
             case Record():
                 self._count(message)
-                self._lines.append(self._encoder.encode(self._fields(message)) + b"\n")
+                self._lines.append(self._encoder.encode(self._entry(message)) + b"\n")
             case Anchor():
                 self._file.look()
             case _:
@@ -82,41 +115,47 @@ class Journal:
             now = record.verdict.at
             self._log.warning("records are missing from the journal", now=now, before=record.seq, missing=self.missing)
 
-    def _fields(self, record: Record) -> dict[str, _Cell]:
-        line, verdict = record.line, record.verdict
-        fields: dict[str, _Cell] = {
-            "v": VERSION,
-            "run": self._run,
-            "seq": record.seq,
-            "time": self._timeline.rfc3339(_told_at(verdict)),
-            "op": line.op,
-            "outcome": line.outcome,
-            "target": line.target,
-            "code": line.code,
-            "code_name": line.code_name,
-        }
-        fields |= self._names(verdict.fact)
-        fields |= _site(record)
-        fields |= _figures(verdict)
-        fields["took_us"] = _took_us(verdict.fact)
-        fields["lag_us"] = record.lag_ns // 1000
-        return fields
-
-    def _names(self, fact: AnyFact) -> dict[str, _Cell]:
-        """What it is about: database, queue, job, and who spoke."""
-        lock = _lock_of(fact)
-        names: dict[str, _Cell] = dict.fromkeys(("db", "prefix", "queue", "job"))
-        queue = queue_of(fact)
-        if queue is not None:
-            names["db"] = queue.db
-            names["prefix"], names["queue"] = queue_name(queue)
-            if lock is not None:
-                names["job"] = job_id(queue, lock)
-        elif isinstance(fact, Wiped):
-            names["db"] = fact.db
-        token = fact.token if isinstance(fact, LockFact | PerhapsGranted) else b""
-        names["token"], names["worker"], _ = self._tokens.name(token)
-        return names
+    def _entry(self, record: Record) -> _Entry:
+        line, verdict, call, peer = record.line, record.verdict, record.call, record.peer
+        fact, finding, grade = verdict.fact, verdict.finding, verdict.grade
+        window, lapsed = fact.window, isinstance(fact, Lapsed)
+        db, prefix, queue, job = _subject(fact)
+        token, worker, _ = self._tokens.name(fact.token if isinstance(fact, LockFact | PerhapsGranted) else b"")
+        return _Entry(
+            VERSION,
+            self._run,
+            record.seq,
+            # A lapse's Window lies around its deadline; it happened, for the reader, when it was told.
+            self._timeline.rfc3339((lapsed and verdict.at) or window.closed),
+            line.op,
+            line.outcome,
+            line.target,
+            line.code,
+            line.code_name,
+            db,
+            prefix,
+            queue,
+            job,
+            token,
+            worker,
+            call.script if call else None,
+            call.sha if call else None,
+            call.match if call else None,
+            peer.conn if peer else None,
+            peer.client if peer else None,
+            peer.client_name if peer else None,
+            window.opened,
+            window.closed,
+            effect(fact),
+            verdict.ttl_ms,
+            rounded_ms(verdict.age_ms),
+            rounded_ms(verdict.remaining_ms),
+            grade.value if grade else None,
+            finding.word if finding else None,
+            verdict.scope,
+            None if lapsed else (window.closed - window.opened) // 1000,
+            record.lag_ns // 1000,
+        )
 
 
 def _last_seq(line: bytes, run: str) -> int:
@@ -128,47 +167,10 @@ def _last_seq(line: bytes, run: str) -> int:
     return last.seq if last.run == run else 0
 
 
-def _lock_of(fact: AnyFact) -> Lock | None:
-    return fact.lock if isinstance(fact, LockFact) else None
-
-
-def _site(record: Record) -> dict[str, _Cell]:
-    """Where it was seen: the script and the connection."""
-    call, peer = record.call, record.peer
-    return {
-        "script": call.script if call else None,
-        "sha": call.sha if call else None,
-        "match": call.match if call else None,
-        "conn": peer.conn if peer else None,
-        "client": peer.client if peer else None,
-        "client_name": peer.client_name if peer else None,
-    }
-
-
-def _figures(verdict: Verdict) -> dict[str, _Cell]:
-    """The window, the effect and the ledger's words and figures."""
-    window = verdict.fact.window
-    return {
-        "opened_ns": window.opened,
-        "closed_ns": window.closed,
-        "effect": effect(verdict.fact),
-        "ttl_ms": verdict.ttl_ms,
-        "age_ms": rounded_ms(verdict.age_ms),
-        "remaining_ms": rounded_ms(verdict.remaining_ms),
-        "grade": verdict.grade.value if verdict.grade else None,
-        "finding": verdict.finding.word if verdict.finding else None,
-        "scope": verdict.scope,
-    }
-
-
-def _told_at(verdict: Verdict) -> Instant:
-    """A lapse's Window lies around its deadline; it happened, for the reader, when it was told."""
-    if isinstance(verdict.fact, Lapsed) and verdict.at:
-        return verdict.at
-    return verdict.fact.window.closed
-
-
-def _took_us(fact: AnyFact) -> int | None:
-    if isinstance(fact, Lapsed):
-        return None
-    return (fact.window.closed - fact.window.opened) // 1000
+def _subject(fact: AnyFact) -> tuple[int | None, str | None, str | None, str | None]:
+    """What it is about: database, prefix, queue, job."""
+    queue = queue_of(fact)
+    if queue is None:
+        return (fact.db if isinstance(fact, Wiped) else None), None, None, None
+    name = queue_name(queue)
+    return queue.db, name.prefix, name.queue, job_id(queue, fact.lock) if isinstance(fact, LockFact) else None

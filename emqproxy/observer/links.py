@@ -9,7 +9,7 @@ from opentelemetry.trace import Link, SpanContext, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from emqproxy.observer import ids
-from emqproxy.observer.emitter import context_of
+from emqproxy.observer.draft import context_of
 from emqproxy.records import JobFields
 
 _CARRIER_CHARS_MAX: Final = 2048

@@ -1,14 +1,16 @@
-"""The observer's one loop: every consumer is told of each message; what they gathered is written at the batch's end.
+"""The observer's one loop: every consumer is told of a batch's messages, one consumer after the other.
 
-A fault of one consumer is counted and stays its own (`faults.Guard`).
+The journal comes first: where records come faster than they can be told, spans are shed before a line is lost. A fault
+of one consumer is counted and stays its own (`faults.Guard`).
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from emqproxy import logs
 from emqproxy.observer.alerts import Alerts
@@ -21,10 +23,19 @@ from emqproxy.observer.otlp import Telemetry, telemetry
 from emqproxy.observer.spans import Spans
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import Anchor, Hello, Message
+from emqproxy.records import Anchor, Backlog, Hello, Message
 
+_COLLECT_AFTER: Final = 20_000
+"""Objects made and not let go of again."""
 FLUSH_S: Final = 3.0
 """How long the last spans may take; the SDK's own shutdown takes 30 s where the collector is down."""
+
+
+class _Consumer(NamedTuple):
+    guard: Guard
+    on: Callable[[Message], None]
+    after: Callable[[], None] | None
+    """When it has been told of a batch, or of the part of it between two anchors."""
 
 
 class Observer:
@@ -37,36 +48,47 @@ class Observer:
         self._telemetry = telemetry(hello, console)
         self._log = logs.RateLimited(logs.get())
         self._dropped = 0
-        self._consumers: list[tuple[Guard, Callable[[Message], None]]] = []
+        self._consumers: list[_Consumer] = []
         self._journal: Journal | None = None
         self._spans: Spans | None = None
         if settings.journal:
             file = JournalFile(settings.journal, settings.journal_max_bytes)
             self._journal = Journal(hello.run, self._timeline, tokens, file)
-            self._consumers.append((Guard("journal"), self._journal.on))
+            self._listen("journal", self._journal.on, self._journal.flush)
         if self._telemetry.emitter is not None:
             self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
-            self._consumers.append((Guard("spans"), self._spans.on))
-        self._consumers.append((Guard("alerts"), Alerts(tokens, settings.namespace).on))
-        self._consumers.append((Guard("telemetry"), self._look))
-        self._flush = Guard("journal flush")
+            self._listen("spans", self._spans.on)
+        self._listen("alerts", Alerts(tokens, settings.namespace).on)
+        self._listen("telemetry", self._look)
         if settings.token == "raw":  # noqa: S105  a policy's name
             logs.get().warning("lock tokens are told raw: whoever reads them may finish these jobs")
 
     def on_batch(self, batch: list[Message]) -> None:
-        """Tells every consumer of every message, in order."""
-        for message in batch:
-            if isinstance(message, Anchor):
+        """Tells every consumer of every message, in order; the journal's lines are written first."""
+        emitter = self._telemetry.emitter
+        if emitter is not None:
+            emitter.shedding = isinstance(batch[0], Backlog) if batch else False
+        begun = 0
+        for place, message in enumerate(batch):
+            if type(message) is Anchor:  # what was told before it happened by the anchor before
+                self._tell(batch[begun:place])
                 self._timeline.anchor(message)
-            for guard, on in self._consumers:
-                guard.call(on, message)
-        if self._journal is not None:
-            self._flush.call(self._journal.flush)
+                begun = place
+        self._tell(batch[begun:] if begun else batch)
+
+    def _tell(self, messages: list[Message]) -> None:
+        for consumer in self._consumers:
+            consumer.guard.each(consumer.on, messages)
+            if consumer.after is not None:
+                consumer.guard.call(consumer.after)
+
+    def _listen(self, name: str, on: Callable[[Message], None], after: Callable[[], None] | None = None) -> None:
+        self._consumers.append(_Consumer(Guard(name), on, after))
 
     def close(self) -> None:
         """Writes and delivers what is left; takes at most `FLUSH_S`."""
         if self._journal is not None:
-            self._flush.call(self._journal.close)
+            Guard("journal").call(self._journal.close)
             if self._journal.lost or self._journal.missing:
                 lost, missing = self._journal.lost, self._journal.missing
                 logs.get().warning("the journal of this run is not whole", lost=lost, missing=missing)
@@ -99,12 +121,19 @@ def observe(fd: int) -> int:
     stream = sys.stderr if hello.settings.journal == "-" else sys.stdout
     logs.configure(hello.settings.log_level, stream)
     observer = Observer(hello, stream)
+    collect_less()
     for batch in _after(first, batches):
         observer.on_batch(batch)
     if inbox.why != "eof" or inbox.undecodable:
         logs.get().warning("the pipe ended badly", why=inbox.why, undecodable=inbox.undecodable)
     observer.close()
     return 0
+
+
+def collect_less() -> None:
+    """Records hold no cycles, and all of them are let go of soon: the collector has next to nothing to find."""
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)
 
 
 def _after(first: list[Message], rest: Iterator[list[Message]]) -> Iterator[list[Message]]:

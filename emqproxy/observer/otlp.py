@@ -13,96 +13,40 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
-    ConsoleSpanExporter,
-    SpanExporter,
-    SpanExportResult,
-)
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from emqproxy import logs
-from emqproxy.observer.emitter import Emitter, SeededIds
+from emqproxy.observer.draft import Pen
+from emqproxy.observer.emitter import Emitter
+from emqproxy.observer.encoding import Envelope
+from emqproxy.observer.otlp_pen import EncodedExporter, OtlpPen, door
 from emqproxy.observer.sampling import sampler_from_environment
 from emqproxy.observer.sdk_logs import SdkLogs
+from emqproxy.observer.sdk_pen import SdkPen, SeededIds
+from emqproxy.observer.span_queue import BoundedQueue
 from emqproxy.records import Hello
 
 SCOPE: Final = "emqproxy"
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
-_BATCH: Final = 128
+_BATCH: Final = 512
+"""A request takes the HTTP client about 2 ms, however much is in it."""
 _DELAY_MS: Final = 1000
-_QUEUE: Final = 8192
+_QUEUE: Final = 32_768
+"""What a collector may keep us waiting for: ten seconds at a thousand jobs a second, about 30 MB."""
 _BUILT: Final = "http/protobuf"
 _DEFAULT_ENDPOINT: Final = "http://localhost:4318"
 
 
-class Tally(SpanExporter):
-    """Passes batches on to an exporter and counts what became of them. Called by one thread at a time."""
-
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
-        self.taken = 0
-        """Spans that left the queue."""
-        self.exported = 0
-        self.failed = 0
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.taken += len(spans)
-        result = SpanExportResult.FAILURE
-        try:
-            result = self._exporter.export(spans)
-        finally:
-            if result is SpanExportResult.SUCCESS:
-                self.exported += len(spans)
-            else:
-                self.failed += len(spans)
-        return result
-
-    def shutdown(self) -> None:
-        self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
-
-
-class BoundedQueue(BatchSpanProcessor):
-    """The SDK's queue; what finds it full is dropped here, and counted. Fed by one thread."""
-
-    def __init__(self, name: str, exporter: SpanExporter, *, queue: int, batch: int, delay_ms: float) -> None:
-        self.name = name
-        self.tally = Tally(exporter)
-        self._queue_max = queue
-        self._put = 0
-        self.dropped = 0
-        super().__init__(self.tally, queue, delay_ms, batch)
-
-    @property
-    def waiting(self) -> int:
-        """Spans put in and not yet taken by the exporter."""
-        return self._put - self.tally.taken
-
-    @property
-    def undelivered(self) -> int:
-        """Spans that were put in, or were to be, and that no collector has."""
-        return self._put - self.tally.exported + self.dropped
-
-    def on_end(self, span: ReadableSpan) -> None:
-        if self.waiting >= self._queue_max:
-            self.dropped += 1
-            return
-        self._put += 1
-        super().on_end(span)
-
-
 class Telemetry:
-    """The provider with its queues. `emitter` is None where spans are switched off."""
+    """The queues, and what fills them. `emitter` is None where spans are switched off."""
 
     def __init__(self, provider: TracerProvider | None, emitter: Emitter | None, queues: list[BoundedQueue]) -> None:
         self._provider = provider
@@ -110,11 +54,19 @@ class Telemetry:
         self.queues = queues
         self._logs = SdkLogs()
         self._limit = logs.RateLimited(logs.get())
-        self._told = 0
+        self._told = self._shed = 0
         self._logs.install()
+
+    @property
+    def shed(self) -> int:
+        """Spans that were not made because records came too fast."""
+        return self.emitter.shed if self.emitter is not None else 0
 
     def look(self) -> None:
         """Call at each heartbeat: says, at most once a minute, that spans are being lost, and where to."""
+        if self.shed != self._shed and self._limit.admit("shed", time.monotonic_ns()) is not None:
+            self._shed = self.shed
+            logs.get().warning("records came too fast: healthy spans were shed, no lines", shed=self._shed)
         lost = sum(queue.tally.failed + queue.dropped for queue in self.queues)
         if lost == self._told or self._limit.admit("lost", time.monotonic_ns()) is None:
             return
@@ -123,6 +75,8 @@ class Telemetry:
 
     def shutdown(self) -> None:
         """Delivers what waits; takes up to 30 s where the collector is down. Call it in a thread that may be left."""
+        for queue in sorted(self.queues, key=lambda queue: queue.name):  # the console waits for no collector
+            queue.shutdown()  # type: ignore[no-untyped-call]
         if self._provider is not None:
             self._provider.shutdown()
 
@@ -132,7 +86,7 @@ class Telemetry:
 
     def farewell(self) -> None:
         """Call at the very end: says what no collector has."""
-        if any(queue.undelivered for queue in self.queues):
+        if self.shed or any(queue.undelivered for queue in self.queues):
             logs.get().warning("spans left undelivered at the end", **self._state())
 
     def _state(self) -> dict[str, str | int]:
@@ -142,6 +96,7 @@ class Telemetry:
             "exported": sum(queue.tally.exported for queue in self.queues),
             "failed": sum(queue.tally.failed for queue in self.queues),
             "dropped": sum(queue.dropped for queue in self.queues),
+            "shed": self.shed,
             "waiting": sum(queue.waiting for queue in self.queues),
             "hint": "set OTEL_EXPORTER_OTLP_ENDPOINT to a collector, or OTEL_TRACES_EXPORTER=none to switch spans off",
         }
@@ -149,21 +104,67 @@ class Telemetry:
 
 def telemetry(hello: Hello, console: TextIO) -> Telemetry:
     """Wires it. Never raises on account of a variable: what cannot be followed is logged and left out."""
-    queues = [] if _disabled() else [queue for queue in map(_maker(console), _exporters()) if queue is not None]
-    if not queues:
+    wires = _Wires(hello, console)
+    for name in [] if _disabled() else _exporters():
+        wires.add(name)
+    if not wires.pens:
         return Telemetry(None, None, [])
-    seeds = SeededIds()
-    provider = TracerProvider(
-        sampler=ALWAYS_ON,  # the emitter has decided before
-        resource=resource(hello),
-        shutdown_on_exit=False,
-        id_generator=seeds,
-        span_limits=SpanLimits(),
-    )
-    for queue in queues:
-        provider.add_span_processor(queue)
-    tracer = provider.get_tracer(SCOPE, hello.version, schema_url=SCHEMA_URL)
-    return Telemetry(provider, Emitter(tracer, seeds, sampler_from_environment()), queues)
+    return Telemetry(wires.provider, Emitter(wires.pens, sampler_from_environment()), wires.queues)
+
+
+class _Wires:
+    """Each exporter with its queue, and a pen that fills it."""
+
+    def __init__(self, hello: Hello, console: TextIO) -> None:
+        self.pens: list[Pen] = []
+        self.queues: list[BoundedQueue] = []
+        self.provider: TracerProvider | None = None
+        """For what the SDK makes itself."""
+        self._hello, self._console = hello, console
+        self._limits = SpanLimits()
+        self._resource = resource(hello)
+
+    def add(self, name: str) -> None:
+        """By its name in `OTEL_TRACES_EXPORTER`."""
+        if name == "console":
+            console = ConsoleSpanExporter(out=self._console, formatter=lambda span: span.to_json(None) + "\n")
+            self._by_the_sdk(name, console)
+            return
+        exporter = _otlp_exporter()
+        if exporter is None:
+            return
+        post = door(exporter, self._limits)
+        if post is None:
+            self._by_the_sdk(name, exporter)
+            return
+        scope = InstrumentationScope(SCOPE, self._hello.version, SCHEMA_URL)
+        queue = self._queue(name, EncodedExporter(exporter, Envelope(self._resource, scope), post))
+        self.pens.append(OtlpPen(queue))
+
+    def _by_the_sdk(self, name: str, exporter: SpanExporter) -> None:
+        if self.provider is None:
+            seeds = SeededIds()
+            self.provider = TracerProvider(
+                sampler=ALWAYS_ON,  # the emitter has decided before
+                resource=self._resource,
+                shutdown_on_exit=False,
+                id_generator=seeds,
+                span_limits=self._limits,
+            )
+            self.pens.append(SdkPen(self.provider.get_tracer(SCOPE, self._hello.version, schema_url=SCHEMA_URL), seeds))
+        self.provider.add_span_processor(self._queue(name, exporter))
+
+    def _queue(self, name: str, exporter: SpanExporter) -> BoundedQueue:
+        queue_max = _setting("OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE)
+        queue = BoundedQueue(
+            name,
+            exporter,
+            queue=queue_max,
+            batch=min(_setting("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _BATCH), queue_max),
+            delay_ms=_setting("OTEL_BSP_SCHEDULE_DELAY", _DELAY_MS),
+        )
+        self.queues.append(queue)
+        return queue
 
 
 def resource(hello: Hello) -> Resource:
@@ -211,28 +212,14 @@ def _exporters() -> list[str]:
     return [name for name in names if name in ("otlp", "console")]
 
 
-def _maker(console: TextIO) -> Callable[[str], BoundedQueue | None]:
-    def make(name: str) -> BoundedQueue | None:
-        if name == "console":
-            exporter: SpanExporter = ConsoleSpanExporter(out=console, formatter=lambda span: span.to_json(None) + "\n")
-        elif not _protocol_is_built():
-            return None
-        else:
-            try:
-                exporter = OTLPSpanExporter()
-            except (ValueError, OSError) as error:
-                logs.get().error("spans are off: OTEL_EXPORTER_OTLP_*", reason=type(error).__name__)
-                return None
-        queue_max = _setting("OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE)
-        return BoundedQueue(
-            name,
-            exporter,
-            queue=queue_max,
-            batch=min(_setting("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _BATCH), queue_max),
-            delay_ms=_setting("OTEL_BSP_SCHEDULE_DELAY", _DELAY_MS),
-        )
-
-    return make
+def _otlp_exporter() -> OTLPSpanExporter | None:
+    if not _protocol_is_built():
+        return None
+    try:
+        return OTLPSpanExporter()
+    except (ValueError, OSError) as error:
+        logs.get().error("spans are off: OTEL_EXPORTER_OTLP_*", reason=type(error).__name__)
+        return None
 
 
 def _protocol_is_built() -> bool:

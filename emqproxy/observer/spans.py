@@ -17,11 +17,13 @@ from typing import Final, NamedTuple
 
 from opentelemetry.trace import Link, SpanKind
 
-from emqproxy.locks.events import AnyLockFact, LockFact
+from emqproxy.locks.events import LockFact
 from emqproxy.locks.verdicts import Attempt, End
-from emqproxy.observer import attributes, ids, links
+from emqproxy.observer import attributes, links
 from emqproxy.observer.board import Board, Notes
-from emqproxy.observer.emitter import Draft, Emitter
+from emqproxy.observer.draft import Draft, Group
+from emqproxy.observer.emitter import Emitter
+from emqproxy.observer.groups import Groups
 from emqproxy.observer.names import queue_name
 from emqproxy.observer.sweeps import Sweeps
 from emqproxy.observer.timeline import Timeline
@@ -75,6 +77,7 @@ class Spans:
         self._sweeps = Sweeps(hello, timeline, emitter)
         self._ended: OrderedDict[int, bool] = OrderedDict()
         """Span id of an attempt that is over, and whether its span was made (it may not have been sampled)."""
+        self._told = Groups(hello, tokens)
 
     def on(self, message: Message) -> None:
         """Makes the spans that this message is the end of."""
@@ -102,7 +105,7 @@ class Spans:
         if isinstance(fact, LockFact) and record.line.op in SHAPES and self._draws(record, violated=violated):
             made = self._operation(record, fact, violated=violated)
             if record.line.op == "reap":
-                self._sweeps.named(record, fact, ids.trace_of(self._namespace, fact.lock), made)
+                self._sweeps.named(record, fact, self._told.trace_id(fact.lock), made)
         for attempt in verdict.over:
             own = isinstance(fact, LockFact) and attempt.token == fact.token and attempt.lock == fact.lock
             self._attempt_over(attempt, attributes.state_after(record.line) if own else None)
@@ -117,50 +120,58 @@ class Spans:
             return True
         return attempt.renewals <= 1 or attempt.renewals - attempt.late <= self._renewals_max
 
-    def _operation(self, record: Record, fact: AnyLockFact, *, violated: bool) -> int | None:
+    def _operation(self, record: Record, fact: LockFact, *, violated: bool) -> int | None:
         """Makes the span of one line; its id, or None where it was not sampled."""
-        line, verdict = record.line, record.verdict
+        line, verdict, told = record.line, record.verdict, self._told
+        trace_id, error = told.trace_id(fact.lock), attributes.error_type(line)
+        if not self._emitter.wants(trace_id, keep=violated or error is not None):
+            return None
         shape = SHAPES[line.op]
         name = _FINISHES.get(line.target or "", shape.name) if line.op == "finish" else shape.name
-        cells: attributes.Cells = {"messaging.operation.name": name, "messaging.operation.type": shape.type}
-        cells |= attributes.of_queue(fact.queue, self._hello)
-        cells |= attributes.of_lock(fact.queue, fact.lock)
-        cells |= attributes.of_token(self._tokens, fact.token)
-        cells |= attributes.of_call(record.call)
-        cells |= attributes.of_peer(record.peer)
-        cells |= attributes.of_record(record)
+        groups = [
+            told.operation(name, shape.type, fact.queue),
+            told.speaker(fact.queue, fact.lock, fact.token),
+            told.call(record.call),
+            told.peer(record.peer),
+            told.words(attributes.words_of(line, verdict, violated=violated)),
+        ]
+        if verdict.age_ms is not None or verdict.remaining_ms is not None or line.op == "renew":
+            groups.append(Group(attributes.of_figures(line, verdict)))
+        if line.job is not None:
+            groups.append(Group(attributes.of_job(line.job)))
         start_ns = self._timeline.wall_ns(fact.window.opened)
         end_ns = self._timeline.wall_ns(fact.window.closed)
         if line.op == "lapse":
             start_ns = end_ns = self._timeline.wall_ns(verdict.at or fact.window.closed)
         span_id = self._emitter.random_span()
-        draft = Draft(
-            name=f"{name} {queue_name(fact.queue).queue}",
-            kind=shape.kind,
-            trace_id=ids.trace_of(self._namespace, fact.lock),
-            parent_id=None if line.op in _ROOTS else self._parent_id(record, fact),
-            span_id=span_id,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            attributes=cells,
-            error=attributes.error_type(line),
-            keep=violated,
+        self._emitter.make(
+            Draft(
+                name=f"{name} {queue_name(fact.queue).queue}",
+                kind=shape.kind,
+                trace_id=trace_id,
+                parent_id=None if line.op in _ROOTS else self._parent_id(record, fact),
+                span_id=span_id,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                attributes=tuple(groups),
+                error=error,
+            )
         )
-        return span_id if self._emitter.emit(draft) else None
+        return span_id
 
-    def _parent_id(self, record: Record, fact: AnyLockFact) -> int | None:
+    def _parent_id(self, record: Record, fact: LockFact) -> int | None:
         """The attempt of the speaker's token; of a lapse, which nobody spoke, the attempt that it ended."""
         attempt = record.verdict.attempt
         if attempt is None and record.line.op == "lapse":
             attempt = next((over for over in record.verdict.over if over.lock == fact.lock), None)
         if attempt is None or attempt.lock != fact.lock:
             return None
-        return ids.span_of(self._namespace, attempt)
+        return self._told.span_id(attempt)
 
     # ------------------------------------------------------------------ attempts
 
     def _attempt_over(self, attempt: Attempt, state: str | None = None) -> None:
-        span_id = ids.span_of(self._namespace, attempt)
+        span_id = self._told.span_id(attempt)
         if span_id in self._ended:
             return
         made = self._process(attempt, self._board.over(attempt), span_id, state)
@@ -169,44 +180,47 @@ class Spans:
             self._ended.popitem(last=False)
 
     def _is_over(self, attempt: Attempt | None) -> bool:
-        return attempt is not None and ids.span_of(self._namespace, attempt) in self._ended
+        return attempt is not None and self._told.span_id(attempt) in self._ended
 
     def _keep_late(self, attempt: Attempt) -> None:
         """A violation after the end of an attempt that was not sampled: its span is made now, or the violation would
         stand below a parent that nobody made."""
-        span_id = ids.span_of(self._namespace, attempt)
+        span_id = self._told.span_id(attempt)
         if self._ended.get(span_id) is False:
             notes = Notes(attempt, self._timeline.wall_ns(attempt.started.closed), violated=True)
             self._ended[span_id] = self._process(attempt, notes, span_id, None)
 
     def _process(self, attempt: Attempt, notes: Notes, span_id: int, state: str | None) -> bool:
         violated = notes.violated or attempt.late > 0 or attempt.refused > 0
-        cells: attributes.Cells = {"messaging.operation.name": "process", "messaging.operation.type": "process"}
-        cells |= attributes.of_queue(attempt.queue, self._hello)
-        cells |= attributes.of_lock(attempt.queue, attempt.lock)
-        cells |= attributes.of_token(self._tokens, attempt.token)
-        cells |= attributes.of_peer(notes.peer)
-        cells |= attributes.of_job(notes.job)
-        cells |= attributes.of_attempt(attempt)
-        cells["emq.state.to"] = state
-        cells["emq.violation"] = True if violated else None
+        trace_id, told = self._told.trace_id(attempt.lock), self._told
+        error = None if attempt.end is End.RELEASED else attributes.LOCK_LOST
+        keep = violated or notes.failed or attempt.lapsed or error is not None
+        if not self._emitter.wants(trace_id, keep=keep):
+            return False
+        groups = [
+            told.operation("process", "process", attempt.queue),
+            told.speaker(attempt.queue, attempt.lock, attempt.token),
+            told.peer(notes.peer),
+            told.summary(attributes.summary_of(attempt, state, violated=violated)),
+        ]
         found: list[Link] = []
         if notes.job is not None:
+            groups.append(Group(attributes.of_job(notes.job)))
             found = links.of_job(notes.job, self._namespace, attempt.lock.db)
-        return self._emitter.emit(
+        self._emitter.make(
             Draft(
                 name=f"process {queue_name(attempt.queue).queue}",
                 kind=SpanKind.CONSUMER,
-                trace_id=ids.trace_of(self._namespace, attempt.lock),
+                trace_id=trace_id,
                 span_id=span_id,
                 start_ns=notes.started_wall_ns,
                 end_ns=self._timeline.wall_ns(_ended_at(attempt)),
-                attributes=cells,
-                links=found,
-                error=None if attempt.end is End.RELEASED else attributes.LOCK_LOST,
-                keep=violated or notes.failed or attempt.lapsed,
+                attributes=tuple(groups),
+                links=tuple(found),
+                error=error,
             )
         )
+        return True
 
 
 def _ended_at(attempt: Attempt) -> int:

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from opentelemetry.trace import Link, SpanKind
 
-from emqproxy.locks.events import AnyLockFact
+from emqproxy.locks.events import LockFact
 from emqproxy.observer import attributes
-from emqproxy.observer.emitter import Draft, Emitter, context_of
+from emqproxy.observer.draft import Draft, Group, context_of
+from emqproxy.observer.emitter import Emitter
 from emqproxy.observer.names import queue_name
 from emqproxy.observer.timeline import Timeline
 from emqproxy.records import Hello, Record
@@ -29,7 +30,7 @@ class _Call(NamedTuple):
 
 
 class _Group:
-    def __init__(self, record: Record, fact: AnyLockFact) -> None:
+    def __init__(self, record: Record, fact: LockFact) -> None:
         self.record = record
         self.fact = fact
         self.links: list[Link] = []
@@ -45,7 +46,7 @@ class Sweeps:
         self._emitter = emitter
         self._waiting: OrderedDict[_Call, _Group] = OrderedDict()
 
-    def named(self, record: Record, fact: AnyLockFact, trace_id: int, span_id: int | None) -> None:
+    def named(self, record: Record, fact: LockFact, trace_id: int, span_id: int | None) -> None:
         """A sweep named this job. `span_id` is its `stall` span's, None where that was not sampled."""
         call = _Call(fact.place.conn, fact.place.request)
         group = self._waiting.get(call)
@@ -67,19 +68,22 @@ class Sweeps:
 
     def _make(self, group: _Group) -> None:
         record, fact = group.record, group.fact
-        cells: attributes.Cells = {"messaging.operation.name": "sweep"}
-        cells |= attributes.of_queue(fact.queue, self._hello)
+        trace_id = self._emitter.random_trace()
+        if not self._emitter.wants(trace_id, keep=False):
+            return
+        cells = attributes.of_operation("sweep", None, fact.queue, self._hello)
         cells |= attributes.of_call(record.call)
         cells |= attributes.of_peer(record.peer)
         cells["messaging.batch.message_count"] = record.line.batch_size or group.seen
-        self._emitter.emit(
+        self._emitter.make(
             Draft(
                 name=f"sweep {queue_name(fact.queue).queue}",
                 kind=SpanKind.CLIENT,
-                trace_id=self._emitter.random_trace(),
+                trace_id=trace_id,
+                span_id=self._emitter.random_span(),
                 start_ns=self._timeline.wall_ns(fact.window.opened),
                 end_ns=self._timeline.wall_ns(fact.window.closed),
-                attributes=cells,
-                links=group.links,
+                attributes=(Group(cells),),
+                links=tuple(group.links),
             )
         )

@@ -16,6 +16,9 @@ class Timeline:
 
     def __init__(self) -> None:
         self._offset_ns = 0
+        self._second = -1
+        self._written = ""
+        """That second, and how it is written."""
 
     def anchor(self, anchor: Anchor) -> None:
         """From here on, instants are mapped by this pair."""
@@ -27,8 +30,11 @@ class Timeline:
 
     def rfc3339(self, instant: Instant) -> str:
         """`2026-11-29T18:07:00.000001Z`: microseconds, cut, never rounded into the future."""
-        moment = _EPOCH + timedelta(microseconds=self.wall_ns(instant) // 1000)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z"
+        second, micros = divmod((instant + self._offset_ns) // 1000, 1_000_000)
+        if second != self._second:
+            self._second = second
+            self._written = (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+        return f"{self._written}.{micros:06d}Z"
 
 
 def rounded_ms(figure_ms: float | None) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from emqproxy.observer.names import text
@@ -18,6 +19,9 @@ Policy: TypeAlias = Literal["fingerprint", "raw", "off"]
 _PERSON: Final = b"emqproxy.token.1"
 _KEY_BYTES_MAX: Final = 64
 """BLAKE2b takes no longer key; a longer one is hashed first."""
+_TOKENS_MAX: Final = 16_384
+_WORKERS_MAX: Final = 4096
+"""Tokens and workers whose names are kept at hand."""
 _UUID_AND_NUMBER: Final = re.compile(
     rb"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}):([0-9]{1,18})"
 )
@@ -42,18 +46,23 @@ class Tokens:
     def __init__(self, policy: Policy, key: str = "") -> None:
         self._policy = policy
         raw = key.encode()
-        self._key = raw if len(raw) <= _KEY_BYTES_MAX else hashlib.blake2b(raw).digest()
+        key_bytes = raw if len(raw) <= _KEY_BYTES_MAX else hashlib.blake2b(raw).digest()
+        self._begun = hashlib.blake2b(digest_size=8, key=key_bytes, person=_PERSON)
+        self._worker = lru_cache(_WORKERS_MAX)(self._tell)
+        self.name = lru_cache(_TOKENS_MAX)(self._name)
+        """How a token is told, as a worker sent it; empty where the speaker needs none."""
 
-    def name(self, token: bytes) -> TokenName:
-        """`token` as a worker sent it; empty where the speaker needs none."""
+    def _name(self, token: bytes) -> TokenName:
         if self._policy == "off" or not token:
             return _NOTHING
         parts = _UUID_AND_NUMBER.fullmatch(token)
         if parts is None:
             return TokenName(self._tell(token), None, None)
-        return TokenName(self._tell(token), self._tell(parts[1]), int(parts[2]))
+        return TokenName(self._tell(token), self._worker(parts[1]), int(parts[2]))
 
     def _tell(self, raw: bytes) -> str:
         if self._policy == "raw":
             return text(raw)
-        return hashlib.blake2b(raw, digest_size=8, key=self._key, person=_PERSON).hexdigest()
+        own = self._begun.copy()
+        own.update(raw)
+        return own.hexdigest()

@@ -20,13 +20,15 @@ import msgspec
 from emqproxy.locks.verdicts import Attempt
 from emqproxy.logs import Log, RateLimited
 from emqproxy.proxy import clock
-from emqproxy.records import LENGTH_BYTES, Anchor, AttemptOver, Hello, Message, Record, Snapshot
+from emqproxy.records import LENGTH_BYTES, Anchor, AttemptOver, Backlog, Hello, Message, Record, Snapshot
 
 BATCH_MAX: Final = 64
 """Messages in one packet: about 40 kB, a fifth of what the kernel lets one packet hold."""
 BATCH_DELAY_S: Final = 0.01
 WAITING_MAX: Final = 20_000
 """Messages that wait for the observer, about 12 MB; past it the newest is dropped and counted."""
+BACKLOG: Final = WAITING_MAX // 2
+"""From so many on the observer is told that it is behind, so that it sheds spans before we drop records."""
 HEARTBEAT_S: Final = 1.0
 RESTART_S_MIN: Final = 0.1
 RESTART_S_MAX: Final = 5.0
@@ -115,7 +117,9 @@ class Bus:
         """Why telemetry is degraded, in words; None while it is not."""
         if not self._running:
             return "the observer is not running"
-        return f"{self.dropped} records were dropped" if self._blocked and self.dropped else None
+        if self._blocked and self.dropped:
+            return f"{self.dropped} records were dropped"
+        return "the observer is behind: it sheds spans" if len(self._waiting) >= BACKLOG else None
 
     @property
     def pid(self) -> int | None:
@@ -233,14 +237,16 @@ class Bus:
 
     def _next_packet(self) -> bytes:
         """The first messages in line, as many as fit."""
-        count = min(BATCH_MAX, len(self._waiting))
+        waiting = self._waiting
+        count = min(BATCH_MAX, len(waiting))
+        head: list[Message] = [Backlog(len(waiting) - count)] if len(waiting) - count >= BACKLOG else []
         while True:
-            packet = self._pack([self._waiting[i] for i in range(count)])
+            packet = self._pack(head + [waiting[i] for i in range(count)])
             if len(packet) <= PACKET_BYTES_MAX or count == 1:
                 break
             count //= 2
         for _ in range(count):
-            self._waiting.popleft()
+            waiting.popleft()
         return packet
 
     def _pack(self, messages: list[Message]) -> bytes:

@@ -33,7 +33,7 @@ import structlog
 from emqproxy.locks.events import Granted, Lock, Place, Queue, Released, Renewed, Window
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
 from emqproxy.observer.inbox import Inbox
-from emqproxy.observer.observe import Observer
+from emqproxy.observer.observe import Observer, collect_less
 from emqproxy.proxy.bus import BATCH_MAX, Bus
 from emqproxy.records import Anchor, CallSite, Hello, JobFields, Line, Message, ObserverSettings, Peer, Record
 
@@ -220,6 +220,7 @@ def main() -> None:
         sink()
         return
     told = list(records(arguments.jobs))
+    collect_less()  # as the observer's process does
     collector = subprocess.Popen(
         [sys.executable, "-m", "tests.bench.observer_cost", "--sink"], stdout=subprocess.PIPE, text=True
     )

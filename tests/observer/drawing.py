@@ -11,7 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 
 from emqproxy.observer.board import Board
-from emqproxy.observer.emitter import Emitter, SeededIds
+from emqproxy.observer.emitter import Emitter
+from emqproxy.observer.sdk_pen import SdkPen, SeededIds
 from emqproxy.observer.spans import Spans
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
@@ -25,7 +26,7 @@ def memory(sampler: Sampler = ALWAYS_ON) -> Iterator[tuple[Emitter, InMemorySpan
     seeds, exporter = SeededIds(), InMemorySpanExporter()
     provider = TracerProvider(sampler=ALWAYS_ON, id_generator=seeds, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    yield Emitter(provider.get_tracer("emqproxy"), seeds, sampler), exporter
+    yield Emitter([SdkPen(provider.get_tracer("emqproxy"), seeds)], sampler), exporter
     provider.shutdown()
 
 

@@ -41,3 +41,15 @@ def test_what_does_not_fail_is_just_called(log: StringIO) -> None:
     guard, seen = Guard("x"), []
     guard.call(seen.append, 1)
     assert (seen, guard.faults, log.getvalue()) == ([1], 0, "")
+
+
+def test_each_has_its_turn_whatever_one_of_them_raises() -> None:
+    guard, done = Guard("x"), []
+
+    def act(number: int) -> None:
+        if number % 2:
+            raise ValueError
+        done.append(number)
+
+    guard.each(act, range(6))
+    assert (done, guard.faults) == ([0, 2, 4], 3)

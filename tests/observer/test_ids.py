@@ -34,7 +34,7 @@ def test_ids_written_down_once_stay() -> None:
     story = Story()
     story.acquire(0)
     assert story.attempt is not None
-    assert f"{ids.span_of('', story.attempt):016x}" == "c303a798cb0eb582"
+    assert f"{ids.span_of('', story.lock, story.token, story.number):016x}" == "c303a798cb0eb582"
 
 
 def test_the_lock_leads_to_its_jobs_trace() -> None:

@@ -211,7 +211,7 @@ def test_a_consumer_that_raises_hurts_nobody_else() -> None:
         out, err = observer.close()
         assert observer.process.returncode == 0
     assert [line["event"] for line in lines(out)] == ["observer consumer failed", "renew ok"]
-    assert lines(out)[0]["consumer"] == "journal flush"
+    assert lines(out)[0]["consumer"] == "journal"
     assert err == b""
 
 

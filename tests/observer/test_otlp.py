@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
 import pytest
 import structlog
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind
 
 from emqproxy import logs
-from emqproxy.observer.emitter import Draft
-from emqproxy.observer.otlp import BoundedQueue, Telemetry, resource, shown_endpoint, telemetry
-from tests.observer.drawing import memory
+from emqproxy.observer.draft import Draft, Group
+from emqproxy.observer.otlp import Telemetry, resource, shown_endpoint, telemetry
 from tests.observer.records_factory import RUN, hello
 from tests.otlp_receiver import OtlpReceiver
 
@@ -55,12 +51,19 @@ def said(log: StringIO) -> list[dict[str, Any]]:
 def emit(wired: Telemetry, count: int = 1) -> None:
     assert wired.emitter is not None
     for number in range(count):
-        wired.emitter.emit(_draft(number))
+        wired.emitter.make(_draft(number))
 
 
 def _draft(number: int) -> Draft:
+    told = Group({"a": 1, "none": None})
     return Draft(
-        name=f"x {number}", kind=SpanKind.CLIENT, trace_id=5, start_ns=10, end_ns=20, attributes={"a": 1, "none": None}
+        name=f"x {number}",
+        kind=SpanKind.CLIENT,
+        trace_id=5,
+        span_id=number + 1,
+        start_ns=10,
+        end_ns=20,
+        attributes=(told,),
     )
 
 
@@ -159,41 +162,6 @@ def test_the_endpoint_is_shown_without_its_secrets(
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert shown_endpoint() == shown
-
-
-class Gate(SpanExporter):
-    """An exporter that holds its first batch until it is let go, then answers as it is told."""
-
-    def __init__(self, result: SpanExportResult) -> None:
-        self.result = result
-        self.entered, self.go = threading.Event(), threading.Event()
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        assert spans
-        self.entered.set()
-        assert self.go.wait(10)
-        return self.result
-
-
-@pytest.mark.parametrize("result", list(SpanExportResult))
-def test_a_full_queue_drops_and_every_span_is_accounted_for(result: SpanExportResult) -> None:
-    gate = Gate(result)
-    queue = BoundedQueue("gate", gate, queue=8, batch=4, delay_ms=60_000)
-    with memory() as (emitter, exporter):
-        for number in range(30):
-            emitter.emit(_draft(number))
-        spans = exporter.get_finished_spans()
-    for span in spans[:4]:
-        queue.on_end(span)
-    assert gate.entered.wait(10)
-    for span in spans[4:]:
-        queue.on_end(span)
-    assert (queue.waiting, queue.dropped) == (8, 18)
-    gate.go.set()
-    queue.shutdown()
-    delivered = result is SpanExportResult.SUCCESS
-    assert (queue.tally.exported, queue.tally.failed) == ((12, 0) if delivered else (0, 12))
-    assert queue.undelivered == (18 if delivered else 30)
 
 
 def test_a_collector_that_refuses_is_said_once_with_reason_and_remedy(
