@@ -177,8 +177,8 @@ _SIZED: Final = {
 class _Options(msgspec.Struct):
     """All of a worker's packed options that is read; the rest is passed over."""
 
-    token: msgspec.Raw | None = None
-    lockDuration: msgspec.Raw | None = None  # noqa: N815  the name that clients send
+    token: msgspec.Raw = msgspec.Raw()
+    lockDuration: msgspec.Raw = msgspec.Raw()  # noqa: N815  the name that clients send
 
 
 _OPTIONS: Final = msgspec.msgpack.Decoder(_Options)
@@ -198,7 +198,7 @@ def unpack_options(data: Word) -> Value | Unreadable:
         return unpack(data)
     options: dict[object, Value] = {}
     for name, raw in ((b"token", found.token), (b"lockDuration", found.lockDuration)):
-        if raw is not None:
+        if raw:
             value = unpack(bytes(raw))
             options[name] = None if isinstance(value, Unreadable) else value
     return options

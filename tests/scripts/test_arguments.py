@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emqproxy.scripts.arguments import (
+    _OPTIONS,
     PACKED_BYTES_MAX,
     PACKED_DEPTH_MAX,
     PACKED_ITEMS_MAX,
@@ -71,6 +72,11 @@ def test_the_two_options_that_matter_are_read_as_the_whole_map_is(pairs, behind)
     for name in (b"token", b"lockDuration"):
         assert plain(entry(options, name)) == plain(entry(both, name))
         assert whole(entry(options, name)) == whole(entry(both, name))
+
+
+def test_what_workers_pack_is_not_read_the_long_way():
+    for packed in (b"\xde\x00\x02\xa5token\xd9\x03a:1\xa4name\xcb" + bytes(8), msgpack.packb({"token": "a:1", "k": {}})):
+        assert bytes(_OPTIONS.decode(packed).token)[-3:] == b"a:1"
 
 
 def test_a_declared_length_in_options_costs_nothing():
