@@ -224,8 +224,8 @@ class Intake:
             self._append(Slot(Rule.CLIENT, now, text=words[2]))
             return
         way = (words[2] or b"").upper() if sub == b"REPLY" and request.length == 3 else b""
-        if way not in {b"ON", b"OFF", b"SKIP"}:
-            self._plain(1)
+        if way not in {b"ON", b"OFF", b"SKIP"} or (way == b"ON" and not sent.off and not sent.skip):
+            self._plain(1)  # ON where nothing is kept back changes nothing, queued or refused or not
         elif sent.multi:
             self.close("CLIENT REPLY inside MULTI", now)
         elif sent.subscribed:

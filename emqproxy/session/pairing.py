@@ -12,7 +12,7 @@ from emqproxy.session.commands import CONFIRMATIONS, DENIALS, MESSAGES, Rule
 from emqproxy.session.exchange import LOST, NOT_RUN, SILENT, UNREAD, ErrorReply, Exchange, Missing, Reply
 from emqproxy.session.intake import Intake
 from emqproxy.session.modes import Proved, Run, Slot, Transaction
-from emqproxy.session.replies import decode
+from emqproxy.session.replies import decode, push_inside
 from emqproxy.wire.replies import ARRAY, ELEMENT_BYTES_MAX, ERROR, HEAD_BYTES_MAX, PUSH, STATUS, Frame
 
 _NIL_EXEC: Final = frozenset({b"*-1\r\n", b"_\r\n"})
@@ -144,6 +144,10 @@ class Pairing:
 
     def _exec(self, slot: Slot, frame: Frame, transaction: Transaction, now: int) -> None:
         self.proved.transaction = None
+        if push_inside(frame.raw):
+            self.over = "a push inside EXEC's answer"
+            self._abandon_queue(transaction, UNREAD, now)
+            return
         results = decode(frame.raw) if transaction.queued or frame.kind == ERROR else []
         aborted = isinstance(results, ErrorReply) and results.prefix == "EXECABORT"
         if frame.kind == ERROR and not aborted:

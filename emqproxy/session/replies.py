@@ -22,17 +22,27 @@ def decode(raw: bytes | None) -> Reply:
         return ErrorReply(raw[1:-2])
     if kind == b"+":
         return raw[1:-2]
-    reader = hiredis.Reader()
+    reader = hiredis.Reader(replyError=cast("Any", _error))
     try:
         reader.feed(raw)
-        return _plain(reader.gets())
+        return cast("Reply", reader.gets())
     except (hiredis.HiredisError, ValueError, TypeError):
         return UNREAD
 
 
-def _plain(value: Any) -> Reply:  # noqa: ANN401  hiredis is untyped; this is where its values get their types
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, hiredis.ReplyError):
-        return ErrorReply(str(value).encode("utf-8", "surrogateescape"))
-    return cast("Reply", value)
+def push_inside(raw: bytes | None) -> bool:
+    """Whether a push stands among an array's elements: its length then counts one that is none.
+
+    So it is in servers older than 7.0.12 where EXEC published to its own connection, and in DEBUG PROTOCOL.
+    """
+    if raw is None or b"\r\n>" not in raw:
+        return False
+    value = decode(raw)
+    return value is UNREAD or (
+        isinstance(value, list) and any(isinstance(element, hiredis.PushNotification) for element in value)
+    )
+
+
+def _error(text: str) -> ErrorReply:
+    """An error inside an array: the library decodes its text, and would make an exception of it."""
+    return ErrorReply(text.encode("utf-8", "surrogateescape"))
