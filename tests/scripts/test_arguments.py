@@ -75,7 +75,8 @@ def test_the_two_options_that_matter_are_read_as_the_whole_map_is(pairs, behind)
 
 
 def test_what_workers_pack_is_not_read_the_long_way():
-    for packed in (b"\xde\x00\x02\xa5token\xd9\x03a:1\xa4name\xcb" + bytes(8), msgpack.packb({"token": "a:1", "k": {}})):
+    node = b"\xde\x00\x02\xa5token\xd9\x03a:1\xa4name\xcb" + bytes(8)
+    for packed in (node, msgpack.packb({"token": "a:1", "keepJobs": {"count": -1}})):
         assert bytes(_OPTIONS.decode(packed).token)[-3:] == b"a:1"
 
 
