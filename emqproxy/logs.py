@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, Protocol, TextIO
 
 import structlog
@@ -82,23 +82,23 @@ class RateLimited:
 
     def info(self, event: str, *, now: int, key: object = None, **fields: object) -> bool:
         """As `warning`."""
-        return self._say(self._log.info, event, now, key, fields)
+        return self._say("info", event, now, key, fields)
 
     def warning(self, event: str, *, now: int, key: object = None, **fields: object) -> bool:
         """`now` in monotonic nanoseconds; `key` tells kinds apart, `event` does where it is None. True: it was said."""
-        return self._say(self._log.warning, event, now, key, fields)
+        return self._say("warning", event, now, key, fields)
 
     def error(self, event: str, *, now: int, key: object = None, **fields: object) -> bool:
         """As `warning`."""
-        return self._say(self._log.error, event, now, key, fields)
+        return self._say("error", event, now, key, fields)
 
-    def _say(self, say: Callable[..., object], event: str, now: int, key: object, fields: dict[str, object]) -> bool:
+    def _say(self, level: str, event: str, now: int, key: object, fields: dict[str, object]) -> bool:
         suppressed = self.admit(event if key is None else key, now)
         if suppressed is None:
             return False
         if suppressed:
             fields = {**fields, "suppressed": suppressed}
-        say(event, **fields)
+        getattr(self._log, level)(event, **fields)  # not sooner: the logger makes the method anew at each look-up
         return True
 
     def admit(self, key: object, now: int) -> int | None:
