@@ -14,6 +14,7 @@ import msgspec
 
 from emqproxy.locks.events import Lock
 from emqproxy.locks.verdicts import Attempt
+from emqproxy.observer.groups import Holder
 from emqproxy.observer.timeline import Timeline
 from emqproxy.records import CallSite, JobFields, Peer, Record, Snapshot
 
@@ -44,6 +45,8 @@ class Notes(msgspec.Struct):
     """One of its operations was a violation."""
     failed: bool = False
     """One of its operations was an error."""
+    holder: Holder | None = None
+    """How it is told, once somebody asked."""
 
 
 def attempt_key(attempt: Attempt) -> AttemptKey:
@@ -67,13 +70,13 @@ class Board:
         for attempt in snapshot.attempts:
             self._notes(attempt)
 
-    def seen(self, record: Record, *, violated: bool, failed: bool) -> None:
-        """A record was told: its attempt, if it still lives, stands as it says."""
+    def seen(self, record: Record, *, violated: bool, failed: bool) -> Notes | None:
+        """A record was told: its attempt, if it still lives, stands as it says. What is remembered of it."""
         attempt = record.verdict.attempt
         if attempt is None:
-            return
+            return None
         if attempt.end is not None and attempt_key(attempt) not in self._open:
-            return  # a straggler: its attempt was over before
+            return None  # a straggler: its attempt was over before
         notes = self._notes(attempt)
         notes.violated = notes.violated or violated
         notes.failed = notes.failed or failed
@@ -81,6 +84,7 @@ class Board:
             notes.job, notes.call, notes.peer = record.line.job, record.call, record.peer
         elif notes.peer is None:
             notes.peer = record.peer
+        return notes
 
     def over(self, attempt: Attempt) -> Notes:
         """An attempt ended: what was remembered of it, which is forgotten here."""

@@ -12,10 +12,20 @@ from emqproxy.observer.draft import Group
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import CallSite, Hello, Peer
 
-_JOBS_MAX: Final = 16_384
-"""Jobs and attempts whose ids and names are kept at hand."""
 _OTHERS_MAX: Final = 4096
 """Scripts, clients, queues and turns of phrase that are kept as they are told."""
+
+
+class Holder:
+    """An attempt, as all its spans tell it."""
+
+    __slots__ = ("span_id", "speaker", "trace_id")
+
+    def __init__(self, trace_id: int, span_id: int, speaker: Group) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        """Of the attempt's own span."""
+        self.speaker = speaker
 
 
 class Groups:
@@ -24,26 +34,24 @@ class Groups:
     def __init__(self, hello: Hello, tokens: Tokens) -> None:
         self._hello, self._tokens = hello, tokens
         self._namespace = hello.settings.namespace
-        self.trace_id = lru_cache(_JOBS_MAX)(self._trace_id)
-        self.speaker = lru_cache(_JOBS_MAX)(self._speaker)
-        self._attempt_id = lru_cache(_JOBS_MAX)(self._hashed)
         self.operation = lru_cache(_OTHERS_MAX)(self._operation)
         self.call = lru_cache(_OTHERS_MAX)(_call)
         self.peer = lru_cache(_OTHERS_MAX)(_peer)
         self.words = lru_cache(_OTHERS_MAX)(_words)
         self.summary = lru_cache(_OTHERS_MAX)(_summary)
 
-    def span_id(self, attempt: Attempt) -> int:
-        """Of the attempt's own span."""
-        return self._attempt_id(attempt.lock, attempt.token, attempt.number)
+    def holder(self, attempt: Attempt) -> Holder:
+        """Made anew each time: whoever remembers the attempt keeps it."""
+        trace_id = self.trace_id(attempt.lock)
+        span_id = ids.span_of(self._namespace, attempt.lock, attempt.token, attempt.number)
+        return Holder(trace_id, span_id, self.speaker(attempt.queue, attempt.lock, attempt.token))
 
-    def _trace_id(self, lock: Lock) -> int:
+    def trace_id(self, lock: Lock) -> int:
+        """Of the job that this lock guards; made anew each time, as is `speaker`."""
         return ids.trace_of(self._namespace, lock)
 
-    def _hashed(self, lock: Lock, token: bytes, number: int) -> int:
-        return ids.span_of(self._namespace, lock, token, number)
-
-    def _speaker(self, queue: Queue, lock: Lock, token: bytes) -> Group:
+    def speaker(self, queue: Queue, lock: Lock, token: bytes) -> Group:
+        """Which job, and who speaks."""
         return Group(attributes.of_lock(queue, lock) | attributes.of_token(self._tokens, token))
 
     def _operation(self, name: str, kind: str | None, queue: Queue) -> Group:

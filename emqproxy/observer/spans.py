@@ -19,17 +19,19 @@ from opentelemetry.trace import Link, SpanKind
 
 from emqproxy.locks.events import LockFact
 from emqproxy.locks.verdicts import Attempt, End
-from emqproxy.observer import attributes, links
-from emqproxy.observer.board import Board, Notes
+from emqproxy.observer import attributes, ids, links
+from emqproxy.observer.board import AttemptKey, Board, Notes, attempt_key
 from emqproxy.observer.draft import Draft, Group
 from emqproxy.observer.emitter import Emitter
-from emqproxy.observer.groups import Groups
+from emqproxy.observer.groups import Groups, Holder
 from emqproxy.observer.names import queue_name
 from emqproxy.observer.sweeps import Sweeps
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import AttemptOver, Hello, Message, Record, Snapshot
 
+_HOLDERS_MAX: Final = 16_384
+"""Open attempts whose ids and names are kept at hand; about a kilobyte each."""
 _ENDED_MAX: Final = 16_384
 """Attempts remembered after their end, so that none is made twice."""
 
@@ -75,8 +77,8 @@ class Spans:
         self._board = board
         self._emitter = emitter
         self._sweeps = Sweeps(hello, timeline, emitter)
-        self._ended: OrderedDict[int, bool] = OrderedDict()
-        """Span id of an attempt that is over, and whether its span was made (it may not have been sampled)."""
+        self._ended: OrderedDict[AttemptKey, bool] = OrderedDict()
+        """Attempts that are over, and whether their spans were made (they may not have been sampled)."""
         self._told = Groups(hello, tokens)
 
     def on(self, message: Message) -> None:
@@ -98,19 +100,23 @@ class Spans:
     # ------------------------------------------------------------------ records
 
     def _record(self, record: Record) -> None:
-        fact, verdict = record.verdict.fact, record.verdict
-        violated = attributes.violates(record.line, verdict)
-        if not self._is_over(verdict.attempt):  # a verdict that waited may come after its attempt's end
-            self._board.seen(record, violated=violated, failed=attributes.error_type(record.line) is not None)
-        if isinstance(fact, LockFact) and record.line.op in SHAPES and self._draws(record, violated=violated):
-            made = self._operation(record, fact, violated=violated)
-            if record.line.op == "reap":
+        line, verdict = record.line, record.verdict
+        fact, attempt = verdict.fact, verdict.attempt
+        violated, error = attributes.violates(line, verdict), attributes.error_type(line)
+        notes = None
+        if attempt is not None and attempt_key(attempt) not in self._ended:
+            # Otherwise it is a verdict that waited, and comes after its attempt's end.
+            notes = self._board.seen(record, violated=violated, failed=error is not None)
+        if isinstance(fact, LockFact) and line.op in SHAPES and self._draws(record, violated=violated):
+            holder = self._holder(attempt, notes) if attempt is not None else None
+            made = self._operation(record, fact, holder, violated=violated, error=error)
+            if line.op == "reap":
                 self._sweeps.named(record, fact, self._told.trace_id(fact.lock), made)
-        for attempt in verdict.over:
-            own = isinstance(fact, LockFact) and attempt.token == fact.token and attempt.lock == fact.lock
-            self._attempt_over(attempt, attributes.state_after(record.line) if own else None)
-        if violated and verdict.attempt is not None and verdict.attempt.end is not None:
-            self._keep_late(verdict.attempt)
+        for over in verdict.over:
+            own = isinstance(fact, LockFact) and over.token == fact.token and over.lock == fact.lock
+            self._attempt_over(over, attributes.state_after(line) if own else None)
+        if violated and attempt is not None and attempt.end is not None:
+            self._keep_late(attempt)
 
     def _draws(self, record: Record, *, violated: bool) -> bool:
         """The first renewal, every flagged one, and healthy ones up to the limit: judged from the attempt's own count,
@@ -120,17 +126,27 @@ class Spans:
             return True
         return attempt.renewals <= 1 or attempt.renewals - attempt.late <= self._renewals_max
 
-    def _operation(self, record: Record, fact: LockFact, *, violated: bool) -> int | None:
-        """Makes the span of one line; its id, or None where it was not sampled."""
+    def _operation(
+        self, record: Record, fact: LockFact, holder: Holder | None, *, violated: bool, error: str | None
+    ) -> int | None:
+        """Makes the span of one line; its id, or None where it was not sampled. `holder`: of the record's attempt."""
         line, verdict, told = record.line, record.verdict, self._told
-        trace_id, error = told.trace_id(fact.lock), attributes.error_type(line)
+        attempt = verdict.attempt
+        if attempt is None or attempt.lock != fact.lock:
+            holder = None
+        trace_id = holder.trace_id if holder is not None else told.trace_id(fact.lock)
         if not self._emitter.wants(trace_id, keep=violated or error is not None):
             return None
+        if holder is not None and attempt is not None and attempt.token == fact.token:
+            speaker = holder.speaker
+        else:
+            speaker = told.speaker(fact.queue, fact.lock, fact.token)
+        parent_id = holder.span_id if holder is not None else self._ended_by(record, fact)
         shape = SHAPES[line.op]
         name = _FINISHES.get(line.target or "", shape.name) if line.op == "finish" else shape.name
         groups = [
             told.operation(name, shape.type, fact.queue),
-            told.speaker(fact.queue, fact.lock, fact.token),
+            speaker,
             told.call(record.call),
             told.peer(record.peer),
             told.words(attributes.words_of(line, verdict, violated=violated)),
@@ -149,7 +165,7 @@ class Spans:
                 name=f"{name} {queue_name(fact.queue).queue}",
                 kind=shape.kind,
                 trace_id=trace_id,
-                parent_id=None if line.op in _ROOTS else self._parent_id(record, fact),
+                parent_id=None if line.op in _ROOTS else parent_id,
                 span_id=span_id,
                 start_ns=start_ns,
                 end_ns=end_ns,
@@ -159,47 +175,51 @@ class Spans:
         )
         return span_id
 
-    def _parent_id(self, record: Record, fact: LockFact) -> int | None:
-        """The attempt of the speaker's token; of a lapse, which nobody spoke, the attempt that it ended."""
-        attempt = record.verdict.attempt
-        if attempt is None and record.line.op == "lapse":
-            attempt = next((over for over in record.verdict.over if over.lock == fact.lock), None)
-        if attempt is None or attempt.lock != fact.lock:
-            return None
-        return self._told.span_id(attempt)
+    def _ended_by(self, record: Record, fact: LockFact) -> int | None:
+        """Of a lapse, which nobody spoke, the attempt that it ended."""
+        for attempt in record.verdict.over if record.line.op == "lapse" else ():
+            if attempt.lock == fact.lock:
+                return ids.span_of(self._namespace, attempt.lock, attempt.token, attempt.number)
+        return None
 
     # ------------------------------------------------------------------ attempts
 
+    def _holder(self, attempt: Attempt, notes: Notes | None) -> Holder:
+        if notes is None:
+            return self._told.holder(attempt)
+        if notes.holder is None:
+            holder = self._told.holder(attempt)
+            if len(self._board) > _HOLDERS_MAX:
+                return holder
+            notes.holder = holder
+        return notes.holder
+
     def _attempt_over(self, attempt: Attempt, state: str | None = None) -> None:
-        span_id = self._told.span_id(attempt)
-        if span_id in self._ended:
+        key = attempt_key(attempt)
+        if key in self._ended:
             return
-        made = self._process(attempt, self._board.over(attempt), span_id, state)
-        self._ended[span_id] = made
+        self._ended[key] = self._process(attempt, self._board.over(attempt), state)
         if len(self._ended) > _ENDED_MAX:
             self._ended.popitem(last=False)
-
-    def _is_over(self, attempt: Attempt | None) -> bool:
-        return attempt is not None and self._told.span_id(attempt) in self._ended
 
     def _keep_late(self, attempt: Attempt) -> None:
         """A violation after the end of an attempt that was not sampled: its span is made now, or the violation would
         stand below a parent that nobody made."""
-        span_id = self._told.span_id(attempt)
-        if self._ended.get(span_id) is False:
+        key = attempt_key(attempt)
+        if self._ended.get(key) is False:
             notes = Notes(attempt, self._timeline.wall_ns(attempt.started.closed), violated=True)
-            self._ended[span_id] = self._process(attempt, notes, span_id, None)
+            self._ended[key] = self._process(attempt, notes, None)
 
-    def _process(self, attempt: Attempt, notes: Notes, span_id: int, state: str | None) -> bool:
+    def _process(self, attempt: Attempt, notes: Notes, state: str | None) -> bool:
         violated = notes.violated or attempt.late > 0 or attempt.refused > 0
-        trace_id, told = self._told.trace_id(attempt.lock), self._told
+        told, holder = self._told, self._holder(attempt, notes)
         error = None if attempt.end is End.RELEASED else attributes.LOCK_LOST
         keep = violated or notes.failed or attempt.lapsed or error is not None
-        if not self._emitter.wants(trace_id, keep=keep):
+        if not self._emitter.wants(holder.trace_id, keep=keep):
             return False
         groups = [
             told.operation("process", "process", attempt.queue),
-            told.speaker(attempt.queue, attempt.lock, attempt.token),
+            holder.speaker,
             told.peer(notes.peer),
             told.summary(attributes.summary_of(attempt, state, violated=violated)),
         ]
@@ -211,8 +231,8 @@ class Spans:
             Draft(
                 name=f"process {queue_name(attempt.queue).queue}",
                 kind=SpanKind.CONSUMER,
-                trace_id=trace_id,
-                span_id=span_id,
+                trace_id=holder.trace_id,
+                span_id=holder.span_id,
                 start_ns=notes.started_wall_ns,
                 end_ns=self._timeline.wall_ns(_ended_at(attempt)),
                 attributes=tuple(groups),

@@ -19,9 +19,9 @@ Policy: TypeAlias = Literal["fingerprint", "raw", "off"]
 _PERSON: Final = b"emqproxy.token.1"
 _KEY_BYTES_MAX: Final = 64
 """BLAKE2b takes no longer key; a longer one is hashed first."""
-_TOKENS_MAX: Final = 16_384
+_TOKENS_MAX: Final = 1024
 _WORKERS_MAX: Final = 4096
-"""Tokens and workers whose names are kept at hand."""
+"""Tokens and workers whose names are kept at hand: one line asks more than once, one worker has many tokens."""
 _UUID_AND_NUMBER: Final = re.compile(
     rb"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}):([0-9]{1,18})"
 )

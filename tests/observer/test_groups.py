@@ -35,15 +35,16 @@ def test_another_is_another() -> None:
     assert told.call(None).cells == {}
 
 
-def test_ids_are_those_of_ids() -> None:
+def test_a_holder_has_the_ids_of_ids_and_the_names_of_its_job_and_token() -> None:
     told, story = groups(), Story(number=3)
     story.acquire(0)
-    for _ in range(2):
-        assert told.trace_id(story.lock) == ids.trace_of("", story.lock)
-        assert told.span_id(story._now()) == ids.span_of("", story.lock, story.token, 3)
+    holder = told.holder(story._now())
+    assert holder.trace_id == told.trace_id(story.lock) == ids.trace_of("", story.lock)
+    assert holder.span_id == ids.span_of("", story.lock, story.token, 3)
+    assert holder.speaker.cells == told.speaker(story.queue, story.lock, story.token).cells
 
 
 def test_what_is_kept_is_bounded() -> None:
     told = groups()
-    for kept in (told.trace_id, told.speaker, told.operation, told.call, told.peer, told.words, told.summary):
-        assert 0 < (kept.cache_info().maxsize or 0) <= 16_384
+    for kept in (told.operation, told.call, told.peer, told.words, told.summary):
+        assert 0 < (kept.cache_info().maxsize or 0) <= 4096
