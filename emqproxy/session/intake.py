@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
 from emqproxy.session.commands import LOCK_MARK, RULES, Rule, blind_reason
 from emqproxy.session.exchange import Command, Word
@@ -13,6 +13,8 @@ from emqproxy.session.table import key_positions
 from emqproxy.wire.frames import strict_int
 from emqproxy.wire.requests import Item, Request
 
+Stranger: TypeAlias = Callable[[Sequence[Word]], bool]
+"""Whether a script call, given by its words, is nothing to anybody: it then costs no more than a plain command."""
 SILENT_MAX: Final = 10_000
 """Script calls under CLIENT REPLY OFF: nobody will ever know whether they ran; past it the session goes blind."""
 _SCRIPTS_SUB = frozenset({b"LOAD"})
@@ -22,11 +24,14 @@ _SCRIPTS_SUB = frozenset({b"LOAD"})
 class Intake:
     """Requests in, slots out. Keeps the state that the connection is in if all that was sent is accepted."""
 
-    def __init__(self, line: deque[Slot | Run]) -> None:
+    def __init__(self, line: deque[Slot | Run], stranger: Stranger | None = None) -> None:
+        self._stranger = stranger
         self.blind: str | None = None
         """Why nothing that follows can be paired."""
         self.quit = False
         """QUIT was sent: Redis reads nothing that follows."""
+        self.kept = 0
+        """Calls that somebody wants and that are not answered yet."""
         self.held_bytes = 0
         """Words held for commands that are not answered yet."""
         self._line = line
@@ -107,8 +112,9 @@ class Intake:
         """The words are no longer needed."""
         command.words = []
 
-    def drop_held(self, command: Command) -> None:
-        """The words are nobody's burden but the caller's."""
+    def answered(self, command: Command) -> None:
+        """One that somebody wants: it is nobody's burden now but the caller's."""
+        self.kept -= 1
         self.held_bytes -= command.held_bytes
         command.held_bytes = 0
 
@@ -140,7 +146,12 @@ class Intake:
 
     def _special(self, request: Request, now: int, commands: list[Command]) -> None:
         rule = RULES.get(request.words[0] or b"", Rule.WRITE)
-        if rule is Rule.SCRIPT or (rule is Rule.WRITE and _on_a_lock(request)):
+        if rule is Rule.SCRIPT:
+            if self._stranger is not None and self._stranger(request.words):
+                self._plain(1)
+            else:
+                self._script(request, now, commands)
+        elif rule is Rule.WRITE and _on_a_lock(request):
             self._script(request, now, commands)
         elif rule is Rule.WRITE:
             self._plain(1)
