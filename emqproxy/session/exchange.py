@@ -42,7 +42,7 @@ Reply: TypeAlias = "int | float | bool | bytes | ErrorReply | Missing | list[Rep
 """A decoded reply, RESP 2 or 3. Simple and bulk strings are bytes, a bulk past the reader's limit is None."""
 
 
-class Command(msgspec.Struct, eq=False):
+class Command(msgspec.Struct, eq=False, gc=False):
     """A request of interest: a script or function call, SCRIPT LOAD, FLUSH* and SWAPDB, or a write on a lock's key.
 
     Of the last, `table.key_positions(command.words)` tells which words are keys; at least one ends with `:lock`.
@@ -65,7 +65,7 @@ class Command(msgspec.Struct, eq=False):
     """Size of its words, where they are held until the answer comes."""
 
 
-class Exchange(msgspec.Struct, frozen=True, eq=False):
+class Exchange(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A command of interest, and what became of it.
 
     Inside MULTI the instants are EXEC's, and `in_exec` is True: a NOSCRIPT there is an outcome, not a retry.

@@ -186,8 +186,8 @@ class Pairing:
         """A command has run, or never will: its effect on the connection, or its exchange."""
         proved, command = self.proved, slot.command
         if command is not None:
-            self._intake.drop_held(command)
             if command.wanted:
+                self._intake.answered(command)
                 self.done.append(Exchange(command, reply, opened, now, proved.db, in_exec, proved.resp))
         elif isinstance(reply, (ErrorReply, Missing)):
             return

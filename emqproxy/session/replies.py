@@ -33,7 +33,7 @@ def decode(raw: bytes | None) -> Reply:
 def push_inside(raw: bytes | None) -> bool:
     """Whether a push stands among an array's elements: its length then counts one that is none.
 
-    So it is in servers older than 7.0.12 where EXEC published to its own connection, and in DEBUG PROTOCOL.
+    So it is in Redis 7.0 where EXEC published to its own connection, and in DEBUG PROTOCOL.
     """
     if raw is None or b"\r\n>" not in raw:
         return False

@@ -27,8 +27,8 @@ from emqproxy.wire.requests import RequestReader
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 CALL_BYTES: Final = 1_200
-"""What a call that somebody wants takes until it is answered: slot, command, operation, its place in the ledger. Measured
-over 60,000 renewals in flight."""
+"""What a call that somebody wants takes until it is answered: slot, command, operation, its place in the ledger.
+Measured over 60,000 renewals in flight."""
 SLOT_BYTES: Final = 150
 """What any other place in the line takes."""
 

@@ -202,7 +202,7 @@ def test_a_name_that_dns_cannot_carry_is_an_upstream_that_is_down():
 
 
 def test_past_its_bookkeeping_a_connection_is_not_followed_and_goes_on(redis_session: RedisServer):
-    limits = LimitsTable(pending_bytes=1_000_000)
+    limits = LimitsTable(pending_bytes=2_000_000)
     block = words("BLPOP", "none", 0)  # nothing behind it is answered until somebody pushes
     call, unknown = sent(renew("1", "t:1")), words("EVALSHA", "f" * 40, 0)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from emqproxy.session.exchange import LOST, NOT_RUN, SILENT, UNREAD, ErrorReply
+from emqproxy.session.exchange import LOST, NOT_RUN, SILENT, UNREAD, ErrorReply, Missing
+from emqproxy.session.session import CALL_BYTES, SLOT_BYTES, Session
 from tests.processes import RedisServer
 from tests.session.talk import Fed, converse, mark, prepare, words
 
@@ -181,6 +184,46 @@ def test_pending_work_is_measured():
     assert fed.session.pending_bytes == 0
     fed.client(words("GET", "k") * 600_000)
     assert fed.session.pending_bytes < 10_000
+
+
+def test_calls_that_nobody_keeps_are_counted_like_any_other(redis_session: RedisServer):
+    session = Session()
+    for _ in range(100):
+        for command in session.from_client(evalsha(1) * 1_000 + words("GET", "k") + evalsha(2), 1):
+            session.forget(command)
+    assert session.pending_bytes < 1_010 * SLOT_BYTES, "one read's at most"
+    # Among those that are kept, inside MULTI and under silence each answer still finds its question.
+    known, unknown, data = Fed(), words("EVALSHA", "e" * 40, 0), bytearray()
+    rnd = random.Random(7)
+    parts = [unknown, words("GET", "k"), words("MULTI"), words("EXEC"), words("CLIENT", "REPLY", "SKIP"), None]
+    for number in range(3_000):
+        part = rnd.choice(parts) or mark(number)
+        data += part
+        for command in known.session.from_client(part, 1):
+            if command.name == b"EVAL" and known.session.keep(command, words=True) is None:
+                known.commands.append(command)
+    data += words("EXEC")
+    known.client(words("EXEC")).server(converse(redis_session, bytes(data)))
+    if known.session.blinded is None:
+        assert known.session.answered
+    for exchange in known.end().exchanges:
+        if not isinstance(exchange.reply, Missing):
+            assert exchange.reply == [exchange.command.words[3], b"0"]
+
+
+def test_past_its_bound_a_session_goes_blind_and_what_was_asked_is_still_paired():
+    fed = Fed()
+    fed.session = Session(pending_bytes_max=100 * CALL_BYTES)
+    for number in range(200):
+        fed.client(evalsha(number))
+    assert fed.session.blinded == "its unanswered requests take more than limits.pending_bytes"
+    asked = len(fed.commands)
+    assert 80 < asked < 110
+    fed.server(b":1\r\n" * 200)
+    assert fed.answers == [1] * asked
+    assert fed.session.over
+    assert fed.end().answers == [1] * asked
+    assert fed.session.pending_bytes == 0
 
 
 def test_what_stands_behind_megabytes_is_read():
