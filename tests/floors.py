@@ -48,7 +48,8 @@ FLOORS: dict[str, Floor] = {
     "locks": floor(packages="msgspec", forbidden=IMPURE),
     "session": floor("wire", packages="msgspec hiredis", forbidden=IMPURE),
     "scripts": floor(
-        "session.exchange", "wire.frames", "locks.events", "records", packages="msgspec msgpack", forbidden=IMPURE
+        "session.exchange", "session.table", "wire.frames", "locks.events", "records",
+        packages="msgspec msgpack", forbidden=IMPURE,
     ),
     "records": floor("locks.events", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),

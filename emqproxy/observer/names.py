@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from emqproxy.locks.events import AnyFact, Fact, Lock, LockFact, Queue, QueueFact
+from emqproxy.locks.events import AnyFact, Fact, Lock, LockFact, Queue, QueueFact, Wiped
 
 _LOCK_SUFFIX: Final = b":lock"
 _SYSTEMS: Final = {"emq": "echomq", "bull": "bullmq"}
@@ -51,7 +51,9 @@ def messaging_system(prefix: str) -> str:
 
 def queue_of(fact: AnyFact) -> Queue | None:
     """The queue a fact is about, or None where it is about a connection or a whole database."""
-    return fact.queue if isinstance(fact, LockFact | QueueFact) else None
+    if isinstance(fact, Wiped):
+        return None if fact.db is None or not fact.prefix else Queue(fact.db, fact.prefix)
+    return fact.queue if isinstance(fact, LockFact | QueueFact) and fact.queue.prefix else None
 
 
 def effect(fact: Fact) -> str:

@@ -63,7 +63,7 @@ class DataPlane:
         self.connector = Connector(config.upstream)
         self.pending_bytes_max = config.limits.pending_bytes
         self.faults = 0
-        self.catalogue = Catalogue()
+        self.catalogue = Catalogue(config.prefixes)
         self.ledger = LockLedger(
             late=config.lateness.late,
             critical=config.lateness.critical,

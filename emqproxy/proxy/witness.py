@@ -22,6 +22,7 @@ from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Operation
+from emqproxy.scripts.raw import SCRIPT_CALLS
 from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
 from emqproxy.session.session import Session
 
@@ -85,6 +86,8 @@ class Witness:
             if operation is None:
                 self._unknown(watched, command)
                 continue
+            if command.name in SCRIPT_CALLS and not operation.script.match:
+                self._unrecognised.saw(command, self._catalogue, clock.now())
             if command.name == b"EVAL" and operation.script.match == "learned" and command.words[1] is not None:
                 watched.texts[command.request] = command.words[1]
             watched.session.keep(command, words=command.request in watched.texts)

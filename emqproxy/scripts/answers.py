@@ -24,6 +24,8 @@ CODE_NAMES: Final = {
 }
 """The closed set of the transitions. Other scripts give the same numbers other meanings."""
 
+OBLITERATE_CODES: Final = {-1: "NotPaused", -2: "HasActiveJobs"}
+JOB_LOCKED: Final = "JobLocked"
 RENEW_REFUSED: Final = "RenewRefused"
 NO_PENDING_CHILDREN: Final = "NoPendingChildren"
 
@@ -65,6 +67,14 @@ def nothing_ran(reply: Reply) -> bool:
 def answered(reply: Reply) -> bool:
     """Whether the script itself answered."""
     return not isinstance(reply, ErrorReply | Missing)
+
+
+def named(op: str, reply: Reply) -> Line:
+    """The line of a script that answers a code of the closed set where it refuses, else nil or what it did."""
+    code = code_of(reply)
+    if code is not None and code < 0:
+        return Line(op, "refused", code=code, code_name=CODE_NAMES.get(code))
+    return Line(op, "ok", code=code)
 
 
 def code_of(reply: Reply) -> int | None:

@@ -8,39 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from emqproxy.scripts import layouts
-from emqproxy.scripts.acquire import recognise_pickup
-from emqproxy.scripts.arguments import Call, split
+from emqproxy.scripts.arguments import split
+from emqproxy.scripts.families import FAMILIES, Recogniser
 from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
-from emqproxy.scripts.reap import recognise_sweep
-from emqproxy.scripts.release import Ending, recognise_finish, recognise_move
-from emqproxy.scripts.renew import recognise_batch, recognise_renewal
+from emqproxy.scripts.raw import SCRIPT_CALLS, recognise_unknown, recognise_write
+from emqproxy.scripts.release import Ending
 from emqproxy.scripts.wipes import WIPES, recognise_wipe
 from emqproxy.session.exchange import Command, Word
 
 LEARNED_MAX: Final = 4096
-
-Recogniser: TypeAlias = Callable[[Script, Layout, Call], Operation | None]
-
-FAMILIES: Final[dict[str, Recogniser]] = {
-    "moveToActive": recognise_pickup,
-    "extendLock": recognise_renewal,
-    "extendLocks": recognise_batch,
-    "moveToFinished": recognise_finish,
-    "moveToDelayed": recognise_move,
-    "retryJob": recognise_move,
-    "moveToWaitingChildren": recognise_move,
-    "moveJobFromActiveToWait": recognise_move,
-    "releaseLock": recognise_move,
-    "moveStalledJobsToWait": recognise_sweep,
-}
 
 _HEADER: Final = re.compile(rb"\s*--\[\[\s*([^\r\n]{1,400})")
 _KEYS_USED: Final = re.compile(rb"KEYS\[(\d{1,3})\]")
@@ -68,7 +52,9 @@ class _Known(msgspec.Struct, frozen=True):
 class Catalogue:
     """Every script that is known. Lives in the data plane's one thread; bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefixes: Sequence[str] = ("emq", "bull")) -> None:
+        """`prefixes` bound which keys are taken for a lock's where no known script says so."""
+        self._prefixes = tuple(f"{prefix}:".encode() for prefix in prefixes)
         self._scripts: dict[str, Script] = {}
         self._lock_scripts: dict[bytes, _Known] = {}
         self._layouts = layouts.load()
@@ -87,23 +73,27 @@ class Catalogue:
         return len(self._scripts)
 
     def recognise(self, command: Command) -> Operation | None:
-        """The lock operation that a command is; None for all else.
+        """What a command is to the protocol; None for all else.
 
         An unknown sha costs one miss in each of two dictionaries. Never raises, whatever the words are.
         """
-        words = command.words
-        if command.name in WIPES:
+        name, words = command.name, command.words
+        if name in WIPES:
             return recognise_wipe(command)
-        if len(words) < 3:
-            return None
-        code = words[1]
-        if code is None:
-            return None
-        if command.name == b"EVALSHA":
-            return self._by_sha(code.lower(), words)
-        if command.name == b"EVAL":
-            return self._by_text(code, words)
-        return None
+        if name not in SCRIPT_CALLS:
+            return recognise_write(command, self._prefixes)
+        code, operation = words[1] if len(words) > 2 else None, None
+        if code is not None and name == b"EVALSHA":
+            operation = self._by_sha(code.lower(), words)
+        elif code is not None and name == b"EVAL":
+            operation = self._by_text(code, words)
+        if operation is not None:
+            return operation
+        unknown = recognise_unknown(command, self._prefixes)
+        known = None if unknown is None else self._scripts.get(unknown.script.sha)
+        if unknown is None or known is None:
+            return unknown
+        return msgspec.structs.replace(unknown, script=known) if known.name in FAMILIES else None  # a malformed call
 
     def script_loaded(self, text: Word) -> None:
         """A text that compiled: SCRIPT LOAD answered with its sha, or EVAL with no compile error. Learnt if it is one
@@ -143,8 +133,10 @@ class Catalogue:
     def _learned_by(self, sha: str) -> Script | None:
         """A learned sha, if its name leaves one arity."""
         names = self._learned.get(sha.encode(), ())
+        if len(names) != 1:
+            return None  # nearly always: no sha of that kind was learned
         arities = {arity for name, arity in self._layouts if name in names}
-        if len(names) != 1 or len(arities) != 1:
+        if len(arities) != 1:
             return None
         return Script(names[0], arities.pop(), sha, "learned", "")
 

@@ -1,4 +1,4 @@
-"""What of a granted job's hash may be told: its name and counters, and the trace context its producer left.
+"""What of a job's hash may be told, as it is granted or added: its name and counters, and its producer's trace context.
 
 The hash is user data. Six fields leave, each capped; of `opts` only the carrier in `tm`. Source: TELEMETRY 2.3.
 """
@@ -6,13 +6,13 @@ The hash is user data. Six fields leave, each capped; of `opts` only the carrier
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from emqproxy.records import JobFields
-from emqproxy.scripts.arguments import whole
+from emqproxy.scripts.arguments import Unreadable, Value, entry, whole
 from emqproxy.session.exchange import Reply
 
 NAME_BYTES_MAX: Final = 256
@@ -70,6 +70,34 @@ def trace_context(opts: bytes | None) -> dict[str, str] | None:
         return _carrier(carrier)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
+
+
+def read_added(arguments: Sequence[Value], name: Value, options: Value | Unreadable) -> JobFields:
+    """Of a job that is being added: its packed arguments (prefix, id, name, timestamp, parent's key, …), its name where
+    it stands elsewhere, its packed options. What is absent or malformed is None; never raises."""
+    told = [*arguments[:5], *[None] * (5 - len(arguments[:5]))]
+    name = told[2] if name is None else name
+    return JobFields(
+        name=_text(name if isinstance(name, bytes) else None, NAME_BYTES_MAX),
+        timestamp=whole(told[3]),
+        trace_context=None if entry(options, b"omc") is True else _packed_carrier(entry(options, b"tm")),
+        parent_key=_text(told[4] if isinstance(told[4], bytes) else None, KEY_BYTES_MAX),
+    )
+
+
+def _packed_carrier(raw: Value) -> dict[str, str] | None:
+    """A carrier in packed options: JSON, or in an older form the pairs themselves."""
+    try:
+        if isinstance(raw, bytes):
+            return _carrier(msgspec.json.decode(raw)) if len(raw) <= CARRIER_CHARS_MAX else None
+        pairs = raw.items() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+        return _carrier([[_plain_text(part) for part in pair] for pair in pairs if isinstance(pair, list | tuple)])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain_text(value: object) -> str | None:
+    return value.decode() if isinstance(value, bytes) else None
 
 
 def _carrier(raw: object) -> dict[str, str] | None:

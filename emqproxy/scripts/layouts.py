@@ -6,9 +6,10 @@ releases, a learned text by the suffixes of its keys. Source: `data/layouts.json
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -48,17 +49,28 @@ SUFFIXES: Final[dict[str, tuple[bytes, ...]]] = {
 }
 """What the key of a role ends with; roles not named here end with anything."""
 
+_SCHEDULED: Final = re.compile(rb"(.*?:)repeat:.+:\d+\Z", re.DOTALL)
+"""The key of a job that a scheduler made: its id is `repeat:`, the scheduler's name and a time."""
+
 
 class Row(msgspec.Struct, frozen=True):
     """One row of the data, as it is written."""
 
     script: str
     arity: int
-    first: str | None
-    """None: known for `last`, earlier releases not established."""
+    first: str
     last: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
+
+
+class NamedJob(NamedTuple):
+    """A job, as the ledger knows it."""
+
+    lock: bytes
+    """Its lock's key."""
+    prefix: bytes
+    """Its queue's, with the colon."""
 
 
 class Layout:
@@ -70,7 +82,7 @@ class Layout:
         self.row = row
         self.script = row.script
         self.arity = row.arity
-        self.first = release(row.first or row.last)
+        self.first = release(row.first)
         self.last = release(row.last)
         self._places = {role: (1, at) for at, role in enumerate(row.args)}
         self._places |= {role: (0, at) for at, role in enumerate(row.keys)}
@@ -100,6 +112,8 @@ class Layout:
             if role in SUFFIXES and (key is None or not key.endswith(SUFFIXES[role])):
                 return False
         job, job_id, prefix = self.word(call, "job"), self.word(call, "job_id"), self.word(call, "prefix")
+        if prefix is not None and not prefix.endswith(b":"):
+            return False
         if job is None or job_id is None:
             return True
         return job == prefix + job_id if prefix is not None else job.endswith(b":" + job_id)
@@ -129,8 +143,23 @@ def prefix_of(job_key: bytes, job_id: Word) -> bytes:
     """The queue's prefix, with its colon, of a job's key. Id unknown: up to the last colon, as ids rarely hold one."""
     if job_id and job_key.endswith(b":" + job_id):
         return job_key[: -len(job_id)]
+    scheduled = _SCHEDULED.match(job_key)
+    if scheduled is not None:
+        return scheduled[1]
     head, colon, _ = job_key.rpartition(b":")
     return head + colon
+
+
+def named_job(layout: Layout, call: Call) -> NamedJob | None:
+    """The job that a call names, by its key or by prefix and id; None where it names none that can be read."""
+    job, job_id, prefix = layout.word(call, "job"), layout.word(call, "job_id"), layout.word(call, "prefix")
+    if job is None and prefix and job_id:
+        job = prefix + job_id
+    if not job:
+        return None
+    if not prefix or not job.startswith(prefix):
+        prefix = prefix_of(job, job_id)
+    return NamedJob(job + LOCK_SUFFIX, prefix)
 
 
 def lock_key(prefix: bytes, job_id: bytes) -> bytes:

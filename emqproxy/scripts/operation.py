@@ -22,14 +22,14 @@ class Script(msgspec.Struct, frozen=True):
     sha: str
     """Lower case."""
     match: str
-    """How it was known: `catalogue`, `learned` or `shape` (CONTRACT, "Recognition")."""
+    """How it was known: `catalogue`, `learned` or `shape` (CONTRACT, "Recognition"); empty where nobody knows it."""
     releases: str
     """First and last release with this text, `5.60.0-5.81.5`; empty for a learned one."""
 
     @property
     def label(self) -> str:
-        """`moveToFinished-14`."""
-        return f"{self.name}-{self.arity}"
+        """`moveToFinished-14`. Of a command that is no script its name, `DEL`; of a script nobody knows nothing."""
+        return f"{self.name}-{self.arity}" if self.name and self.sha else self.name
 
 
 class Happening(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The wipe family: FLUSHALL, FLUSHDB and SWAPDB. No scripts, and yet they end locks by the database.
 
-None of them makes a journal line: nothing happened to one job.
+Their lines name no job and no queue; of a SWAPDB there is one for each of its databases.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 
 from emqproxy.locks.events import AnyIntent, Nothing, Place, Queue, Window, Wipe, Wiped
+from emqproxy.records import Line
+from emqproxy.scripts.answers import answered, failure
 from emqproxy.scripts.arguments import whole
 from emqproxy.scripts.operation import Happening, Script
 from emqproxy.session.exchange import NOT_RUN, Command, ErrorReply, Exchange
@@ -32,17 +34,17 @@ class Wiping(msgspec.Struct, frozen=True):
         """Wiped, unless Redis said that it did not; an answer that never came may have been an OK."""
         window = Window(exchange.opened, exchange.closed)
         queue = Queue(exchange.db, b"")
-        last = Happening(Nothing(at, window, queue), None)
+        line = Line("wipe", "ok") if answered(exchange.reply) else failure(exchange, "wipe")
         if exchange.reply is NOT_RUN or isinstance(exchange.reply, ErrorReply):
-            return (last,)
+            return (Happening(Nothing(at, window, queue), line),)
         dbs: tuple[int | None, ...] = (exchange.db,) if self.dbs is None else self.dbs or (None,)
         wiped = (Wiped(at._replace(part=i + 1), window, db) for i, db in enumerate(dbs))
-        return (*(Happening(fact, None) for fact in wiped), last)
+        return (*(Happening(fact, line) for fact in wiped), Happening(Nothing(at, window, queue), None))
 
 
 def recognise_wipe(command: Command) -> Wiping | None:
     """By its name; None where Redis will refuse it."""
-    script = Script(command.name.decode(), 0, "", "catalogue", "")
+    script = Script(command.name.decode(), 0, "", "", "")
     if command.name == b"FLUSHALL":
         return Wiping(script, ())
     if command.name == b"FLUSHDB":

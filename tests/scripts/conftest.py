@@ -8,6 +8,7 @@ import pytest
 
 from emqproxy.scripts.catalogue import Catalogue
 from tests.processes import RedisServer
+from tests.scripts.roles import NEW, OLD, Speaker, speakers
 from tests.scripts.talk import Conversation, text_of
 
 LABELS = (
@@ -29,3 +30,9 @@ def talk(redis_session: RedisServer, catalogue: Catalogue) -> Iterator[Conversat
         assert isinstance(conversation.redis("SCRIPT", "LOAD", text_of(label)), bytes)
     yield conversation
     conversation.close()
+
+
+@pytest.fixture(params=[NEW, OLD])
+def speaker(request: pytest.FixtureRequest, redis_server: RedisServer, catalogue: Catalogue) -> Iterator[Speaker]:
+    """A connection that calls scripts of either release."""
+    yield from speakers(request, redis_server, catalogue)

@@ -64,6 +64,8 @@ _SOUND_ARGS = {
     "duration_ms": b"30000",
     "fetch_next": b"1",
     "target": b"completed",
+    "state": b"active",
+    "packed_arguments": msgpack.packb([PREFIX.decode(), "7", "resize", 1, None]),
 }
 
 
@@ -71,7 +73,7 @@ _SOUND_ARGS = {
 def test_any_reply_to_a_sound_call_of_every_release(sha, reply):
     known = CATALOGUE._lock_scripts[sha]
     row = known.layout.row
-    its_keys = [PREFIX + {"lock": b"7:lock", "job": b"7"}.get(role, role.encode()) for role in row.keys]
+    its_keys = [PREFIX + {"lock": b"7:lock", "job": b"7", "prefix": b""}.get(role, role.encode()) for role in row.keys]
     args = [_SOUND_ARGS.get(role, b"1") for role in row.args]
     sent = [b"evalsha", sha, b"%d" % row.arity, *its_keys, *args]
     operation = CATALOGUE.recognise(command(sent))

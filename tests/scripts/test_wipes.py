@@ -18,7 +18,6 @@ def wiping(*words: bytes, reply: Reply = b"OK", db: int = 2) -> tuple[list[objec
     if operation is None:
         return [], []
     facts = [h.fact for h in operation.happenings(Exchange(command, reply, 100, 200, db, False, 2), PLACE)]
-    assert all(h.line is None for h in operation.happenings(Exchange(command, reply, 100, 200, db, False, 2), PLACE))
     last = facts[-1]
     assert isinstance(last, Nothing)
     assert last.place == PLACE
@@ -43,6 +42,29 @@ def test_which_databases(words: tuple[bytes, ...], dbs: list[int | None]) -> Non
 def test_a_refusal_and_a_discarded_transaction_wipe_nothing() -> None:
     assert wiping(b"FLUSHALL", reply=ErrorReply(b"NOPERM no"))[1] == []
     assert wiping(b"FLUSHALL", reply=NOT_RUN)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reply", "outcomes"),
+    [
+        ((b"FLUSHALL",), b"OK", ["ok", None]),
+        ((b"SWAPDB", b"0", b"5"), b"OK", ["ok", "ok", None]),
+        ((b"FLUSHDB",), LOST, ["unknown", None]),
+        ((b"FLUSHDB",), ErrorReply(b"NOPERM no"), ["error"]),
+        ((b"FLUSHDB",), NOT_RUN, [None]),
+    ],
+    ids=str,
+)
+def test_a_wipe_has_a_line_for_each_database_that_it_names(
+    words: tuple[bytes, ...], reply: Reply, outcomes: list[str | None]
+) -> None:
+    command = Command(words[0], list(words), 7, 2, 100)
+    operation = Catalogue().recognise(command)
+    assert operation is not None
+    assert (operation.script.label, operation.script.match) == (words[0].decode(), "")
+    lines = [h.line for h in operation.happenings(Exchange(command, reply, 100, 200, 2, False, 2), PLACE)]
+    assert [line and line.outcome for line in lines] == outcomes
+    assert all(line is None or line.op == "wipe" for line in lines)
 
 
 def test_an_answer_that_never_came_may_have_been_an_ok() -> None:
