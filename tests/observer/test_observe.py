@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from emqproxy.locks.verdicts import Grade
-from emqproxy.records import Anchor, JobFields, ObserverSettings, Snapshot
+from emqproxy.records import Anchor, Backlog, JobFields, ObserverSettings, Snapshot
 from tests.observer.process import ObserverProcess
-from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, TOKEN, WALL_NS, Story, blind, hello
+from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, TOKEN, WALL_NS, Numbers, Story, blind, hello
 from tests.otlp_receiver import OtlpReceiver, by_name
 
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
@@ -245,3 +245,37 @@ def test_a_pipe_that_closes_at_once_is_no_fault() -> None:
     with ObserverProcess() as observer:
         assert observer.close() == (b"", b"")
         assert observer.process.returncode == 0
+
+
+def test_an_observer_that_is_behind_sheds_healthy_spans_and_no_line(tmp_path: Path) -> None:
+    """What is flagged is made even then, and its attempt's span above it; how many were shed is said."""
+    path = tmp_path / "journal.ndjson"
+    numbers = Numbers()
+    before, behind, flagged, after = (Story(job=b"%d" % n, numbers=numbers) for n in range(4))
+    with OtlpReceiver() as receiver, ObserverProcess({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, **SOON}) as observer:
+        observer.send(hello(ObserverSettings(journal=str(path))), ANCHOR, before.acquire(0), before.finish(1))
+        observer.send(Backlog(12_000), behind.acquire(2), behind.renew(3), behind.finish(4), flagged.acquire(5))
+        observer.send(Backlog(11_000), flagged.renew(20_000, Grade.LATE), flagged.finish(21_000))
+        observer.send(after.acquire(22_000), after.finish(22_001))
+        spans = receiver.wait_for(lambda spans: len(spans) == 8)
+        out, _ = observer.close()
+    told = sorted((span.attributes["messaging.message.id"], span.name.split()[0]) for span in spans)
+    whole = ["acquire", "complete", "process"]
+    flags = [("2", "process"), ("2", "renew")]
+    assert told == [("0", name) for name in whole] + flags + [("3", name) for name in whole]
+    assert [line["seq"] for line in lines(path.read_bytes())] == list(range(1, 11))
+    (said,) = [line for line in lines(out) if line["event"] == "spans left undelivered at the end"]
+    # Of `behind` four, of `flagged` its acquire and its finish.
+    assert (said["shed"], said["dropped"], said["failed"], said["waiting"]) == (6, 0, 0, 0)
+
+
+def test_that_spans_are_shed_is_said_at_a_heartbeat() -> None:
+    story = Story()
+    with OtlpReceiver() as receiver, ObserverProcess({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, **SOON}) as observer:
+        observer.send(hello(), ANCHOR)
+        observer.send(Backlog(12_000), story.acquire(0), story.finish(1))
+        observer.send(anchor(1))
+        observer.send(anchor(2))
+        out, _ = observer.close()
+    said = [line for line in lines(out) if line["event"] == "records came too fast: healthy spans were shed, no lines"]
+    assert [line["shed"] for line in said] == [3]
