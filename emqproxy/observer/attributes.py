@@ -160,10 +160,10 @@ def of_call(call: CallSite | None) -> Cells:
         return {}
     return {
         "db.operation.name": call.command,
-        "db.stored_procedure.name": call.script or call.sha,
-        "emq.script.sha1": call.sha,
+        "db.stored_procedure.name": (call.script or call.sha) if call.sha else None,  # else it is no script
+        "emq.script.sha1": call.sha or None,
         "emq.script.version": call.releases or None,
-        "emq.script.match": call.match,
+        "emq.script.match": call.match or None,
     }
 
 

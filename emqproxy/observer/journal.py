@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from emqproxy import logs
-from emqproxy.locks.events import AnyFact, Lapsed, LockFact, PerhapsGranted, Wiped
+from emqproxy.locks.events import AnyFact, Lapsed, LockFact, PerhapsGranted, QueueFact, Wiped
 from emqproxy.observer.journal_file import JournalFile
 from emqproxy.observer.names import effect, job_id, queue_name, queue_of
 from emqproxy.observer.timeline import Timeline, rounded_ms
@@ -138,9 +138,9 @@ class Journal:
             job,
             token,
             worker,
-            call.script if call else None,
-            call.sha if call else None,
-            call.match if call else None,
+            (call.script or None) if call else None,
+            (call.sha or None) if call else None,
+            (call.match or None) if call else None,
             peer.conn if peer else None,
             peer.client if peer else None,
             peer.client_name if peer else None,
@@ -171,6 +171,7 @@ def _subject(fact: AnyFact) -> tuple[int | None, str | None, str | None, str | N
     """What it is about: database, prefix, queue, job."""
     queue = queue_of(fact)
     if queue is None:
-        return (fact.db if isinstance(fact, Wiped) else None), None, None, None
+        db = fact.db if isinstance(fact, Wiped) else fact.queue.db if isinstance(fact, QueueFact) else None
+        return db, None, None, None
     name = queue_name(queue)
     return queue.db, name.prefix, name.queue, job_id(queue, fact.lock) if isinstance(fact, LockFact) else None

@@ -5,7 +5,7 @@
       ├ renew orders …
       ├ lapse orders          made by time
       └ complete orders
-    stall orders              roots of the job's trace: what was done to the job by others
+    add, remove, stall, raw orders   roots of the job's trace: what was done to the job by others
 
 A sweep that named jobs has a trace of its own, with a link to each.
 """
@@ -56,12 +56,13 @@ SHAPES: Final = {
     "wait_children": Shape("wait_children", SpanKind.CLIENT, "settle"),
     "release": Shape("release", SpanKind.CLIENT, "settle"),
     "remove": Shape("remove", SpanKind.CLIENT, None),
+    "raw": Shape("raw", SpanKind.CLIENT, None),
     "reap": Shape("stall", SpanKind.INTERNAL, None),
     "lapse": Shape("lapse", SpanKind.INTERNAL, None),
 }
 """By the journal's `op`; what is not here is no transition of a job and makes no span."""
 _FINISHES: Final = {"completed": "complete", "failed": "fail"}
-_ROOTS: Final = frozenset({"add", "reap", "remove"})
+_ROOTS: Final = frozenset({"add", "raw", "reap", "remove"})
 """What is done to a job, not by its holder: never under an attempt."""
 
 
@@ -153,8 +154,11 @@ class Spans:
         ]
         if verdict.age_ms is not None or verdict.remaining_ms is not None or line.op == "renew":
             groups.append(Group(attributes.of_figures(line, verdict)))
+        found: list[Link] = []
         if line.job is not None:
             groups.append(Group(attributes.of_job(line.job)))
+            if line.op == "add":  # an acquire's are the attempt's
+                found = links.of_job(line.job, self._namespace, fact.lock.db)
         start_ns = self._timeline.wall_ns(fact.window.opened)
         end_ns = self._timeline.wall_ns(fact.window.closed)
         if line.op == "lapse":
@@ -170,6 +174,7 @@ class Spans:
                 start_ns=start_ns,
                 end_ns=end_ns,
                 attributes=tuple(groups),
+                links=tuple(found),
                 error=error,
             )
         )

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from emqproxy.locks.events import PerhapsGranted, Place, Queue
-from emqproxy.locks.verdicts import Grade, Verdict
+from emqproxy.locks.events import Deleted, Nothing, PerhapsGranted, Place, Queue, Untouched, Wiped
+from emqproxy.locks.verdicts import Finding, Grade, Verdict
 from emqproxy.observer.journal import Journal
 from emqproxy.observer.journal_file import JournalFile
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Policy, Tokens
-from emqproxy.records import Line, Message, Record
+from emqproxy.records import CallSite, Line, Message, Record
 from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, RUN, TOKEN, Story, blind, call, window
 
 FIELDS = (
@@ -161,3 +161,45 @@ def test_numbers_that_are_skipped_are_counted_across_observers(path: Path) -> No
     other_run = Journal("another", timeline, Tokens("off"), JournalFile(str(path)))
     other_run.on(batch[0])
     assert other_run.missing == 0
+
+
+def test_an_add_names_its_job_and_no_token(path: Path) -> None:
+    story = Story()
+    fact = Untouched(Place(8, 1), window(5), story.lock, story.queue, b"")
+    (line,) = told(path, Record(1, Line("add", "ok"), Verdict(fact, None), None, call("addStandardJob-9")))
+    fields = ("op", "effect", "db", "prefix", "queue", "job", "token", "finding")
+    assert {field: line[field] for field in fields} == {
+        "op": "add",
+        "effect": "untouched",
+        "db": 0,
+        "prefix": "emq",
+        "queue": "orders",
+        "job": "42",
+        "token": None,
+        "finding": None,
+    }
+
+
+def test_a_command_that_is_no_script_has_its_name_and_no_sha(path: Path) -> None:
+    story = Story()
+    fact = Deleted(Place(8, 1), window(5), story.lock, story.queue, b"")
+    verdict = Verdict(fact, Finding.UNWITNESSED)
+    (line,) = told(path, Record(1, Line("raw", "ok", code=1), verdict, None, CallSite("DEL", "DEL", "", "", "")))
+    assert [line[field] for field in ("op", "script", "sha", "match", "job", "code")] == [
+        "raw", "DEL", None, None, "42", 1,
+    ]  # fmt: skip
+
+
+def test_a_wipe_has_no_job_and_of_a_database_no_queue(path: Path) -> None:
+    place, seen = Place(8, 1), window(5)
+    by_hand = CallSite("FLUSHDB", "FLUSHDB", "", "", "")
+    whole = Record(1, Line("wipe", "ok"), Verdict(Wiped(place, seen, 3), None), None, by_hand)
+    refused = Record(2, Line("wipe", "error"), Verdict(Nothing(place, seen, Queue(3, b"")), None), None, by_hand)
+    obliterated = Verdict(Wiped(place, seen, 3, b"emq:orders:"), None)
+    queue = Record(3, Line("wipe", "ok"), obliterated, None, call("obliterate-2"))
+    lines = told(path, whole, refused, queue)
+    assert [[line[field] for field in ("op", "db", "prefix", "queue", "job")] for line in lines] == [
+        ["wipe", 3, None, None, None],
+        ["wipe", 3, None, None, None],
+        ["wipe", 3, "emq", "orders", None],
+    ]

@@ -43,6 +43,9 @@ def test_a_job_is_its_lock_less_prefix_and_suffix(job: bytes) -> None:
         (events.PerhapsGranted, "perhaps_granted"),
         (events.Lapsed, "lapsed"),
         (events.Blinded, "blinded"),
+        (events.Untouched, "untouched"),
+        (events.Deleted, "deleted"),
+        (events.Overwritten, "overwritten"),
     ],
 )
 def test_effects_are_the_facts_in_the_journals_words(fact: type[events.Fact], word: str) -> None:
