@@ -65,7 +65,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag=True, array_like=True):
     attempts: tuple[Attempt, ...]
 
 
-class CallSite(msgspec.Struct, frozen=True, array_like=True):
+class CallSite(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The call that an answer belongs to."""
 
     command: str
@@ -77,7 +77,7 @@ class CallSite(msgspec.Struct, frozen=True, array_like=True):
     releases: str
 
 
-class Peer(msgspec.Struct, frozen=True, array_like=True):
+class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The client connection."""
 
     conn: int
@@ -87,7 +87,7 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
     """What it gave in CLIENT SETNAME or HELLO."""
 
 
-class JobFields(msgspec.Struct, frozen=True, array_like=True):
+class JobFields(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What of a granted job's hash may be told: never its data."""
 
     name: str | None = None
@@ -101,7 +101,7 @@ class JobFields(msgspec.Struct, frozen=True, array_like=True):
     parent_key: str | None = None
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True):
+class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The journal's words for one thing that happened to one job (CONTRACT, "Journal"); the fact says the rest."""
 
     op: str
@@ -118,7 +118,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     job: JobFields | None = None
 
 
-class Record(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """One line of the journal, and what spans and metrics are made of."""
 
     seq: int
@@ -135,7 +135,7 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The data plane's loop lag at that moment."""
 
 
-class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """An attempt ended without a line of its own: its holder's connection closed after its deadline. No `seq`."""
 
     attempt: Attempt

@@ -36,7 +36,7 @@ RETENTION_NS_MIN: Final = 60_000 * MS
 _HARMLESS = frozenset({None, Grade.ON_TIME, Grade.UNKNOWN})
 
 
-class Pending(msgspec.Struct, eq=False):
+class Pending(msgspec.Struct, eq=False, gc=False):
     """A fact that something still unanswered may explain."""
 
     heard: Heard
@@ -45,7 +45,7 @@ class Pending(msgspec.Struct, eq=False):
     said: bool = False
 
 
-class Account(msgspec.Struct, eq=False):
+class Account(msgspec.Struct, eq=False, gc=False):
     """One lock. Facts come in by `hear`; `review` says what can be said, in the order in which it happened."""
 
     lock: Lock

@@ -52,7 +52,7 @@ class Queue(NamedTuple):
 # ---------------------------------------------------------------- intents: what a request is about to attempt
 
 
-class Intent(msgspec.Struct, frozen=True, tag=True):
+class Intent(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Something a request may bring about while its answer is still out."""
 
     place: Place
@@ -107,7 +107,7 @@ class Wipe(Intent, frozen=True, tag=True):
 # ---------------------------------------------------------------- facts: what an answer proves
 
 
-class Fact(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Fact(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Something an answer proves."""
 
     place: Place

@@ -14,7 +14,7 @@ from emqproxy.locks.worlds import PAST_MAX
 _LATE = frozenset({Grade.LATE, Grade.CRITICAL})
 
 
-class Telling(msgspec.Struct, eq=False):
+class Telling(msgspec.Struct, eq=False, gc=False):
     """An attempt that is open."""
 
     attempt: Attempt
@@ -26,7 +26,7 @@ class Telling(msgspec.Struct, eq=False):
     """Told to be over, and still the holder: lapsed with nobody left to speak for it."""
 
 
-class Story(msgspec.Struct, eq=False):
+class Story(msgspec.Struct, eq=False, gc=False):
     """The attempts on one lock."""
 
     lock: Lock

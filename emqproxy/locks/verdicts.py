@@ -89,7 +89,7 @@ class End(enum.Enum):
     WIPED = "wiped"
 
 
-class Attempt(msgspec.Struct, frozen=True, array_like=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One incarnation of a lease: from a grant, or the first proof of holding that was seen, to its end or to now."""
 
     lock: Lock
@@ -118,7 +118,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     ended: Window | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, array_like=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What the ledger says of one fact."""
 
     fact: AnyFact

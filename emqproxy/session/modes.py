@@ -14,7 +14,7 @@ from emqproxy.session.commands import CHANNEL_KINDS, Rule
 from emqproxy.session.exchange import Command
 
 
-class Slot(msgspec.Struct, eq=False):
+class Slot(msgspec.Struct, eq=False, gc=False):
     """A place in the line of expected replies, for a command whose reply or effect must be known."""
 
     rule: Rule | None
@@ -39,7 +39,7 @@ class Slot(msgspec.Struct, eq=False):
     """Of a BLIND slot: why."""
 
 
-class Run(msgspec.Struct, eq=False):
+class Run(msgspec.Struct, eq=False, gc=False):
     """A run of plain commands: so many replies, nobody reads them."""
 
     count: int
