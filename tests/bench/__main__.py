@@ -6,6 +6,7 @@
     --seconds S        how long a run of redis-benchmark lasts, about (3)
     --quick            2 short rounds: does it work?
     --out FILE         the report goes there, too
+    --readme FILE      its head and first table take the place of those in this file
 
 Every run has a Redis of its own and a contender of its own, just started. *direct* and *haproxy* are measured with both
 scripts. *relaying*: the script is nobody's (a text of our own, of a renewal's work, on keys outside `prefixes`): every
@@ -37,10 +38,10 @@ from tests.bench.measures import Measure
 from tests.bench.workloads import FULL, QUICK, WORKLOADS, Scale, Workload
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None, quick: Scale = QUICK) -> None:
     arguments = _parse(argv)
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    scale, rounds = (QUICK, 2) if arguments.quick else (FULL, 5)
+    scale, rounds = (quick, 2) if arguments.quick else (FULL, 5)
     rounds = arguments.rounds or rounds
     scale = replace(scale, seconds=arguments.seconds or scale.seconds)
     workloads = [workload for workload in WORKLOADS if not arguments.only or workload.name in arguments.only]
@@ -50,10 +51,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     workloads = [workload for workload in workloads if workload.lacks is None]
     measures = measure(workloads, arguments.contender, scale, rounds)
     command = " ".join(["python -m tests.bench", *(sys.argv[1:] if argv is None else argv)])
-    text = report.whole(measures, list(report.header(command, load, rounds)), missing)
+    head = list(report.header(command, load, rounds))
+    text = report.whole(measures, head, missing)
     print(text)
     if arguments.out is not None:
         arguments.out.write_text(text + "\n")
+    if arguments.readme is not None:
+        short = report.short(measures, head, missing)
+        arguments.readme.write_text(report.put(arguments.readme.read_text(), short))
 
 
 def measure(workloads: Sequence[Workload], names: Sequence[str], scale: Scale, rounds: int) -> list[Measure]:
@@ -79,6 +84,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--readme", type=Path)
     return parser.parse_args(argv)
 
 

@@ -11,9 +11,18 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def cpu_s(pid: int) -> float:
     """User and system time of a process so far, of all its threads, to 10 ms."""
-    # The name in brackets may hold anything; what follows the last bracket are fields 3 and on.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _after_name(Path(f"/proc/{pid}/stat"))
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def wants_a_core(pid: int) -> bool:
+    """Whether a thread of it runs, waits for a core, or for a disk: state R or D."""
+    return any(_after_name(task / "stat")[0] in "RD" for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def _after_name(stat: Path) -> list[str]:
+    """Fields 3 and on: what follows the last bracket, as the name in brackets may hold anything."""
+    return stat.read_text().rpartition(")")[2].split()
 
 
 def rss_mib(pid: int) -> float:

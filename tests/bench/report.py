@@ -19,6 +19,7 @@ from tests.bench.workloads import WORKLOADS, Workload
 from tests.processes import server_binary
 
 NONE = "-"
+BEGIN, END = "<!-- benchmark: python -m tests.bench --readme README.md -->", "<!-- end of the benchmark -->"
 ORDER = ("haproxy", "twemproxy", "relaying", "watching", "tracing")
 _VERSIONS = {
     "haproxy": ["haproxy", "-v"],
@@ -100,6 +101,25 @@ def _spans(found: Runs, workload: Workload) -> Iterator[str]:
     for number, (run, spans) in enumerate(counted, 1):
         counts = (run.calls, spans.expected, spans.records, spans.dropped, spans.received, spans.lost)
         yield _row([str(number), *(f"{count:,}" for count in counts), f"{spans.observer_us:.0f}"])
+
+
+def short(measures: Sequence[Measure], head: Sequence[str], missing: Sequence[str]) -> str:
+    """What a reader needs first: one row a workload, and what became of the spans at 1,000 jobs a second."""
+    lines = [*head, "", *summary(measures), *(["", *missing] if missing else [])]
+    for runs in named(measures, "bullmq-paced").values():
+        counted = [run.spans for run in runs if run.spans is not None]
+        expected, lost = sum(spans.expected for spans in counted), sum(spans.lost for spans in counted)
+        lines += ["", f"At 1,000 jobs a second, traced: {expected:,} spans, {lost:,} of them lost."]
+    return "\n".join(lines)
+
+
+def put(text: str, table: str) -> str:
+    """A document with the table between its two marks."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"no place for the table: write {BEGIN} and {END} where it shall stand")
+    return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
 def whole(measures: Sequence[Measure], head: Sequence[str], missing: Sequence[str]) -> str:

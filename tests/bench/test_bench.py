@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.bench.__main__ import main
 from tests.bench.contenders import CONTENDERS, Contender
 from tests.bench.measures import Measure, Spans
 from tests.bench.receiver import names
+from tests.bench.workloads import Scale
 
 DIRECT, HAPROXY, _, RELAYING, DIRECT_TOO, HAPROXY_TOO, _, TRACING = CONTENDERS
 
@@ -36,7 +38,10 @@ def test_a_tiny_run_measures_and_counts(tmp_path: Path) -> None:
     contenders = ["direct", "tracing", *(["haproxy"] if shutil.which("haproxy") else [])]
     chosen = [word for name in contenders for word in ("--contender", name)]
     out = tmp_path / "report.md"
-    main(["--only", "renewal", "--rounds", "1", "--quick", "--seconds", "0.05", "--out", str(out), *chosen])
+    readme = tmp_path / "readme.md"
+    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    words = ["--only", "renewal", "--rounds", "1", "--quick", "--out", str(out), "--readme", str(readme), *chosen]
+    main(words, Scale(seconds=0.01, locks=300, jobs=1, warm_up=200))
     text = out.read_text()
 
     (row,) = cells(text, "a renewal, 50 connections")
@@ -45,9 +50,14 @@ def test_a_tiny_run_measures_and_counts(tmp_path: Path) -> None:
     assert float(tracing[3]) > 0
     (counted,) = cells(text, "1")
     _, _, expected, records, dropped, received, lost, _ = (cell.replace(",", "") for cell in counted)
-    assert int(expected) > 2000
+    assert int(expected) >= 300 + 200 + 200, "pickups, the warm-up's calls, and those measured"
     assert records == expected == received
     assert dropped == lost == "0"
+    said = readme.read_text()
+    assert said.startswith("before\n")
+    assert said.endswith(f"{report.END}\nafter\n")
+    assert "old" not in said
+    assert cells(said, "a renewal, 50 connections") == [row]
 
 
 def test_ratios_are_of_medians_and_of_the_same_script() -> None:
@@ -63,6 +73,17 @@ def test_ratios_are_of_medians_and_of_the_same_script() -> None:
     assert cells(text, "a renewal, 50 connections")[0][2:] == ["0.50", "-", "0.50", "-", "0.50"]
     assert cells(text, "1", "1,000") == [["1", "1,000", "1,100", "1,100", "90", "1,010", "90", "40"]]
     assert "haproxy: not measured" in text
+
+
+def test_a_document_without_marks_is_left_alone() -> None:
+    with pytest.raises(ValueError, match="no place"):
+        report.put("a page", "| table |")
+
+
+def test_lost_spans_are_said_first() -> None:
+    spans = [Spans(3000, 2000, 0, 3000, 40.0), Spans(3000, 2000, 10, 2985, 40.0)]
+    runs = [replace(measure(TRACING, 1.0, each), workload="bullmq-paced") for each in spans]
+    assert "6,000 spans, 15 of them lost." in report.short(runs, [], [])
 
 
 def test_without_a_base_there_is_no_ratio() -> None:
