@@ -1,7 +1,9 @@
 """FLOOR 2: one connection pair. Requests are paired with replies; what cannot be paired with certainty is not guessed.
 
-    commands   how many replies a command has, as data      modes     MULTI, SUBSCRIBE, CLIENT REPLY: small machines
-    exchange   a request with its reply and instants        session   the pairing itself
+    table      every command of Redis as data: how it pairs, which words are keys
+    commands   the rules that follow from it              modes      MULTI, SUBSCRIBE, CLIENT REPLY: small machines
+    intake     what the client sends fills the line       pairing    what the server sends empties it
+    exchange   a request with its reply and instants      session    both, for one connection
 
 Imports `wire`; knows no script, no lock, no socket and no clock.
 """

@@ -21,7 +21,8 @@ EXTEND_LOCK = "dc9605328a4cc37f68acbf27cdd42e393f7b762e"
 KINDS = {
     "ping": words("PING"),
     "get": words("GET", "k"),
-    "unknown script": words("EVALSHA", "f" * 40, 1, "emq:q:1:lock"),
+    "unknown script": words("EVALSHA", "f" * 40, 1, "app:1"),
+    "on a lock": words("EVALSHA", "f" * 40, 1, "emq:q:1:lock"),
     "renewal": words("EVALSHA", EXTEND_LOCK, 2, "emq:q:1:lock", "emq:q:stalled", "t:1", 30000, 1),
     "select": words("SELECT", 0),
     "transaction": words("MULTI") + words("EXEC"),
