@@ -67,7 +67,8 @@ class Words(NamedTuple):
     delay_ms: int | None
     ttl_ms: int | None
     grade: Grade | None
-    finding: Finding | None
+    finding: int | None
+    """A Finding's number, which is sooner hashed."""
     scope: str | None
     violated: bool
 
@@ -84,7 +85,7 @@ def words_of(line: Line, verdict: Verdict, *, violated: bool) -> Words:
         line.delay_ms,
         verdict.ttl_ms,
         verdict.grade,
-        verdict.finding,
+        None if verdict.finding is None else int(verdict.finding),
         verdict.scope,
         violated,
     )
@@ -105,7 +106,7 @@ def of_words(words: Words) -> Cells:
         "emq.state.to": after,
         "emq.lock.duration_ms": words.ttl_ms,
         "emq.lock.grade": words.grade.value if words.grade else None,
-        "emq.lock.finding": words.finding.word if words.finding else None,
+        "emq.lock.finding": Finding(words.finding).word if words.finding else None,
         "emq.lock.scope": words.scope,
         "emq.violation": True if words.violated else None,
     }

@@ -24,9 +24,11 @@ from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from emqproxy.observer.draft import Draft, Group, Value
 
-_KINDS: Final = {kind: ProtoSpan.SpanKind.Value(f"SPAN_KIND_{kind.name}") for kind in SpanKind}
+_KINDS: Final = {id(kind): ProtoSpan.SpanKind.Value(f"SPAN_KIND_{kind.name}") for kind in SpanKind}
+"""By identity: an enum's own hash is a function of Python's."""
 _LOCAL: Final = int(SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
 _REMOTE: Final = _LOCAL | int(SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+_UNSET, _ERROR = Status.STATUS_CODE_UNSET, Status.STATUS_CODE_ERROR
 _TEMPLATES_MAX: Final = 1024
 """Sets of names that go together; there are some dozens."""
 _SPANS: Final = b"\x12"
@@ -52,6 +54,7 @@ class Encoder:
         self._errors: dict[str, Group] = {}
         self._head = ProtoSpan(status=Status())
         """All of a span but its attributes and links."""
+        self._status = self._head.status
 
     def span(self, draft: Draft) -> bytes:
         """The bytes of one Span message."""
@@ -63,10 +66,10 @@ class Encoder:
         else:
             head.parent_span_id, head.flags = draft.parent_id.to_bytes(8, "big"), _REMOTE
         head.name = draft.name
-        head.kind = _KINDS[draft.kind]
+        head.kind = _KINDS[id(draft.kind)]
         head.start_time_unix_nano = draft.start_ns
         head.end_time_unix_nano = max(draft.start_ns, draft.end_ns)
-        head.status.code = Status.STATUS_CODE_UNSET if error is None else Status.STATUS_CODE_ERROR
+        self._status.code = _UNSET if error is None else _ERROR
         parts = [head.SerializeToString()]
         parts += [group.encoded or self._encoded(group) for group in draft.attributes]
         if error is not None:

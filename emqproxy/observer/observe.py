@@ -69,12 +69,13 @@ class Observer:
         if emitter is not None:
             emitter.shedding = isinstance(batch[0], Backlog) if batch else False
         begun = 0
-        for place, message in enumerate(batch):
-            if type(message) is Anchor:  # what was told before it happened by the anchor before
-                self._tell(batch[begun:place])
-                self._timeline.anchor(message)
-                begun = place
-        self._tell(batch[begun:] if begun else batch)
+        if Anchor in map(type, batch):
+            for place, message in enumerate(batch):
+                if isinstance(message, Anchor):  # what was told before it happened by the anchor before
+                    self._tell(batch[begun:place])
+                    self._timeline.anchor(message)
+                    begun = place
+        self._tell(batch[begun:])
 
     def _tell(self, messages: list[Message]) -> None:
         for consumer in self._consumers:
