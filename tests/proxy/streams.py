@@ -22,7 +22,7 @@ MIB: Final = 1 << 20
 _TRAPS: Final = b"\r\n$-1\r\n:0\r\n*3\r\n$3\r\nSET\r\n+OK\r\n>1\r\n-ERR\r\n\r\r\n"
 BLOCK: Final = (_TRAPS + b"".join(hashlib.sha512(b"%d" % number).digest() for number in range(MIB // 64)))[:MIB]
 """A MiB of bytes that look like replies and requests, and of bytes that look like nothing."""
-ANSWER_S: Final = 60
+ANSWER_S = 60
 SCRIPT_AT, KEYS_AT = 1, 3
 
 
