@@ -15,7 +15,6 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.upstream import Connector, in_words, keep_alive
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
-from emqproxy.session.session import Session
 
 EOF_GRACE_S: Final = 1.0
 """TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""
@@ -92,7 +91,7 @@ class Relay(asyncio.Protocol):
         self.client.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
         keep_alive(self.client)
         number = self._hub.number()
-        self.watched = Watched(number, _peer(self.client, number), Session(self._hub.pending_bytes_max))
+        self.watched = self._hub.witness.watch(number, _peer(self.client, number), self._hub.pending_bytes_max)
         self._watcher = Watcher(self._hub, self.watched, self._watcher_behind)
         self._hub.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())

@@ -77,6 +77,10 @@ class Witness:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
 
+    def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
+        """A new connection, whose session leaves alone what the catalogue has no use for."""
+        return Watched(conn, client, Session(pending_bytes_max, self._catalogue.is_stranger))
+
     # ---------------------------------------------------------------- the ten steps, 3 to 5 and 9 to 10
 
     def asked(self, watched: Watched, commands: Iterable[Command]) -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from emqproxy.session.exchange import Command, Exchange
+from emqproxy.session.intake import Stranger
 from emqproxy.session.session import Session
 from tests.processes import RedisServer
 
@@ -54,8 +55,8 @@ def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
 class Fed:
     """A session that keeps every command of interest, and what came out of it."""
 
-    def __init__(self) -> None:
-        self.session = Session()
+    def __init__(self, stranger: Stranger | None = None) -> None:
+        self.session = Session(stranger=stranger)
         self.commands: list[Command] = []
         self.exchanges: list[Exchange] = []
         self.now = 0

@@ -256,3 +256,32 @@ def test_behind_quit_nothing_is_asked():
     assert fed.answers == [1]
     assert fed.session.blinded is None
     assert Fed().client(words("QUIT")).server(b"-NOPERM no\r\n").session.blinded == "QUIT was refused"
+
+
+STRANGER = words("evalsha", "f" * 40, 1, "elsewhere:1", "a")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        STRANGER * 3,
+        words("MULTI") + STRANGER + mark(5) + STRANGER + words("EXEC"),
+        words("MULTI") + STRANGER + words("DISCARD"),
+        words("CLIENT", "REPLY", "SKIP") + STRANGER,
+        words("CLIENT", "REPLY", "OFF") + STRANGER * 2 + words("CLIENT", "REPLY", "ON"),
+        words("HELLO", 3) + words("SUBSCRIBE", "news") + STRANGER,
+        words("SELECT", 2) + STRANGER,
+    ],
+)
+def test_a_stranger_left_out_changes_nothing_that_is_paired(redis_session: RedisServer, said: bytes):
+    """A call that is nothing to anybody is counted like a PING, in every mode."""
+    prepare(redis_session)
+    asked = mark(1) + said + mark(2) + STRANGER + mark(3)
+    answers = converse(redis_session, asked)
+    kept, left = Fed().client(asked), Fed(lambda call: call[1] == b"f" * 40).client(asked)
+    for fed in (kept, left):
+        fed.server(answers)
+        assert fed.session.blinded is None
+    told = [(x.command.words, x.reply, x.db) for x in kept.exchanges if x.command.words[1] != b"f" * 40]
+    assert [(x.command.words, x.reply, x.db) for x in left.exchanges] == told
+    assert len(told) >= 3
