@@ -4,12 +4,13 @@
     layouts     where token, duration and job id stand, per script, arity and release range
     arguments   KEYS and ARGV, numbers, msgpack within bounds        jobs      what of a job's hash may be told
     answers     whether anything ran, and the journal's words        operation what all families give
-    acquire  renew  release  reap                                    one family a file
+    acquire  renew  release  reap  remove  add  unfenced             one family a file; `families` says whose is whose
+    raw      hands on lock keys, and scripts that nobody knows       wipes     FLUSHALL, FLUSHDB, SWAPDB
 
 How to add a script: a row in the catalogue data (`data/catalogue.json`: sha, name, arity, releases), a layout row
 (`data/layouts.json`: the roles of KEYS and ARGV in those releases), the hash of its first comment line
 (`data/headers.json`: white space single, lower case, BLAKE2b of 8 bytes), and, if no family fits, a recogniser: a
-function that gives an `Operation`, entered in `catalogue.FAMILIES`. Its test is one recorded conversation.
+function that gives an `Operation`, entered in `families.FAMILIES`. Its test is one recorded conversation.
 
 Where a new release changes what a code proves, though keys and arguments stay, the release goes into `release.rule_of`:
 `test_catalogue.py` checks that no published text spans it.
