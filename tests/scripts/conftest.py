@@ -14,6 +14,7 @@ from tests.scripts.talk import Conversation, text_of
 LABELS = (
     "moveToActive-11", "moveToFinished-14", "moveToDelayed-11", "retryJob-11", "moveToWaitingChildren-7",
     "moveJobFromActiveToWait-9", "moveStalledJobsToWait-9", "extendLock-2", "extendLocks-1", "releaseLock-1",
+    "removeJob-2", "updateProgress-3",
 )  # fmt: skip
 
 

@@ -10,15 +10,18 @@ import pytest
 from emqproxy.locks.events import (
     Absent,
     Bypassed,
+    Deleted,
     Granted,
     HeldByOther,
     LockFact,
     NoProof,
     Nothing,
     NotMine,
+    Overwritten,
     PerhapsGranted,
     Released,
     Renewed,
+    Untouched,
 )
 from emqproxy.session.exchange import Reply
 from tests.scripts.talk import (
@@ -26,13 +29,16 @@ from tests.scripts.talk import (
     Conversation,
     back,
     delay,
+    evalsha,
     finish,
+    keys,
     lock,
     pick,
     release,
     renew,
     renew_all,
     retry,
+    sha_of,
     sweep,
     to_children,
 )
@@ -72,8 +78,25 @@ def step(talk: Conversation, chance: random.Random) -> list[bytes | None]:
             to_children(job, token),
             release(job, token),
             sweep(),
+            *beside_locks(job, chance),
         ]
     )
+
+
+def beside_locks(job: str, chance: random.Random) -> list[list[bytes | None]]:
+    """A removal, a write, a hand on the lock's key: some of them."""
+    key, other = (lock(each).key for each in (job, chance.choice([each for each in JOBS if each != job])))
+    calls: list[list[bytes | None]] = [
+        evalsha(sha_of("removeJob-2"), keys(job, "repeat"), job, "0", PREFIX),
+        evalsha(sha_of("updateProgress-3"), keys(job, "events", "meta"), job, "5"),
+        [b"DEL", key, other],
+        [b"GETDEL", key],
+        [b"SET", key, b"c:1", b"PX", b"30000", chance.choice((b"NX", b"XX", b"KEEPTTL"))][: chance.choice((5, 6))],
+        [b"PEXPIRE", key, chance.choice((b"60000", b"0"))],
+        [b"RENAME", key, other],
+        [b"EVAL", b"return redis.call('SET', KEYS[1], 'd:1')", b"1", key],
+    ]
+    return chance.sample(calls, 2)
 
 
 def holds(fact: LockFact, before: Reply, after: Reply) -> bool:
@@ -92,6 +115,12 @@ def holds(fact: LockFact, before: Reply, after: Reply) -> bool:
         case NotMine():
             return before == after != fact.token
         case NoProof() | Bypassed():
+            return before == after
+        case Deleted():
+            return after is None
+        case Overwritten():
+            return True
+        case Untouched():
             return before == after
         case _:
             return False
@@ -116,3 +145,4 @@ def test_facts_are_true(talk, seed):
         for changed in (key for key in before if before[key] != after[key]):
             assert changed in named, "a lock changes only where a fact names it"
     assert {Granted, Renewed, Released, Absent, HeldByOther, NotMine, NoProof, Bypassed, Nothing} <= set(seen)
+    assert {Deleted, Overwritten, Untouched} <= set(seen)
