@@ -20,6 +20,7 @@ from emqproxy.records import Anchor, Message, Record
 
 VERSION: Final = 1
 
+
 class _Entry(msgspec.Struct):
     """One line, its fields in the order in which they are written."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from emqproxy.locks.events import Instant
@@ -16,9 +17,6 @@ class Timeline:
 
     def __init__(self) -> None:
         self._offset_ns = 0
-        self._second = -1
-        self._written = ""
-        """That second, and how it is written."""
 
     def anchor(self, anchor: Anchor) -> None:
         """From here on, instants are mapped by this pair."""
@@ -31,10 +29,12 @@ class Timeline:
     def rfc3339(self, instant: Instant) -> str:
         """`2026-11-29T18:07:00.000001Z`: microseconds, cut, never rounded into the future."""
         second, micros = divmod((instant + self._offset_ns) // 1000, 1_000_000)
-        if second != self._second:
-            self._second = second
-            self._written = (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
-        return f"{self._written}.{micros:06d}Z"
+        return f"{_written(second)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=256)
+def _written(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def rounded_ms(figure_ms: float | None) -> float | None:

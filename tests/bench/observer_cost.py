@@ -147,8 +147,9 @@ def observing(stream: Path, count: int, journal: str, endpoint: str | None) -> T
         fd = os.open(stream, os.O_RDONLY)
         for batch in Inbox(fd).batches():
             observer.on_batch(batch)
-            while any(queue.waiting > WAITING_MAX for queue in queues):
-                time.sleep(0.001)
+            for queue in queues:
+                if queue.waiting > WAITING_MAX:
+                    queue.force_flush()
         os.close(fd)
         observer.close()
 
