@@ -2,8 +2,8 @@
 
     --rounds R    how often each thing is measured; the median is printed (15)
 
-Requests are what a worker sends: renewals in pipelines of 16 and one by one, a pickup, small plain commands; replies are
-theirs, skimmed (nobody reads them) or kept. Times are microseconds of one core for one command or one frame; the
+Requests are what a worker sends: renewals in pipelines of 16 and one by one, a pickup, small plain commands; replies
+are theirs, skimmed (nobody reads them) or kept. Times are microseconds of one core for one command or one frame; the
 machine should have nothing else to do.
 """
 
