@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,13 @@ import pytest
 import structlog.testing
 import uvloop
 
-from emqproxy.locks.events import Blinded, Place, Window
-from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import bus as bus_module
-from emqproxy.proxy import clock
-from emqproxy.proxy.bus import BACKLOG, BATCH_MAX, WAITING_MAX, Bus
-from emqproxy.records import LENGTH_BYTES, Backlog, Hello, Line, ObserverSettings, Peer, Record
+from emqproxy.proxy.bus import BATCH_MAX, WAITING_MAX
 from tests.processes import EmqProxy, RedisServer, children, eventually, http_get
+from tests.proxy.road import Lines, Road, on_a_road, seqs
 from tests.proxy.wires import ask, dial, exactly, sidecar, until
 from tests.session.talk import words
 
-Lines = list[dict[str, Any]]
 FLUSH_S = bus_module.BATCH_DELAY_S * 1.2
 """The bus has sent what it was told before."""
 
@@ -34,50 +29,6 @@ FLUSH_S = bus_module.BATCH_DELAY_S * 1.2
 @pytest.fixture(autouse=True)
 def _no_export(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-
-
-class Road:
-    """A bus to a real observer that writes a journal."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "journal"
-        self.hellos: list[int] = []
-        self.bus = Bus(self._hello, lambda: (), structlog.get_logger())
-
-    def _hello(self, restarts: int) -> Hello:
-        self.hellos.append(restarts)
-        return Hello("run", "0", "redis", 6379, restarts, ObserverSettings(journal=str(self.path)))
-
-    def tell(self, reason: str = "x") -> int:
-        """One record; its number."""
-        seq, now = self.bus.number(), clock.now()
-        verdict = Verdict(Blinded(Place(seq, 0), Window(now, now)), None, at=now)
-        self.bus.tell(Record(seq, Line("blind", "told"), verdict, Peer(seq, "c:1", None), None, reason=reason))
-        return seq
-
-    def seqs(self) -> list[int]:
-        return seqs(self.path)
-
-    async def told(self, seq: int) -> None:
-        await until(lambda: seq in self.seqs())
-
-
-def seqs(journal: Path) -> list[int]:
-    whole = journal.read_text().rpartition("\n")[0] if journal.exists() else ""
-    return [json.loads(line)["seq"] for line in whole.splitlines()]
-
-
-def on_a_road(folder: Path, test: Callable[[Road, Lines], Awaitable[None]]) -> None:
-    async def within() -> None:
-        with structlog.testing.capture_logs() as lines:
-            road = Road(folder)
-            await road.bus.start()
-            try:
-                await test(road, lines)
-            finally:
-                await road.bus.close()
-
-    uvloop.run(within())
 
 
 def test_all_arrive_in_order(tmp_path: Path):
@@ -184,47 +135,6 @@ def test_close_is_bounded_where_the_observer_is_stuck(tmp_path: Path):
     pid, dropped, seq = uvloop.run(within())
     assert not Path(f"/proc/{pid}").exists(), "killed and reaped"
     assert WAITING_MAX // 2 < dropped < seq, "but for what the kernel had taken"
-
-
-def test_what_many_wait_behind_says_so_first_and_counts_as_no_loss(tmp_path: Path):
-    async def within() -> None:
-        with structlog.testing.capture_logs():
-            road = Road(tmp_path)
-            for _ in range(BACKLOG + 2 * BATCH_MAX - 1):
-                road.tell()
-            packets = [road.bus._next_packet() for _ in range(3)]
-            batches = [road.bus._decoder.decode(memoryview(packet)[LENGTH_BYTES:]) for packet in packets]
-            assert batches[0][0] == Backlog(BACKLOG + BATCH_MAX - 1)
-            # Of the second packet on, less than the threshold wait behind it.
-            assert [type(batch[0]) for batch in batches] == [Backlog, Record, Record]
-            assert [len(batch) for batch in batches] == [BATCH_MAX + 1, BATCH_MAX, BATCH_MAX]
-            assert [road.bus._records_in(packet) for packet in packets] == [BATCH_MAX] * 3
-            assert [m.seq for batch in batches for m in batch if isinstance(m, Record)] == [
-                *range(1, 3 * BATCH_MAX + 1)
-            ]
-            road.bus._hang_up()
-
-    uvloop.run(within())
-
-
-def test_an_observer_that_is_behind_is_named_and_catches_up_without_a_loss(tmp_path: Path):
-    async def test(road: Road, _: Lines) -> None:
-        await road.told(road.tell())
-        pid = road.bus.pid or 0
-        os.kill(pid, signal.SIGSTOP)
-        while not road.bus._blocked:
-            road.tell()
-            road.bus._send()
-        assert road.bus.fault is None
-        for _n in range(BACKLOG):
-            last = road.tell()
-        assert road.bus.fault == "the observer is behind: it sheds spans"
-        os.kill(pid, signal.SIGCONT)
-        await road.told(last)
-        assert road.seqs() == list(range(1, last + 1))
-        assert (road.bus.fault, road.bus.dropped) == (None, 0)
-
-    on_a_road(tmp_path, test)
 
 
 class OtherProgram:
