@@ -6,9 +6,11 @@ Source: redis-server 7.0.15; `COMMAND` and its sources for what runs inside MULT
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Final
 
-from emqproxy.session.table import COMMANDS
+from emqproxy.session.exchange import Word
+from emqproxy.session.table import COMMANDS, key_positions
 
 
 class Rule(enum.Enum):
@@ -75,3 +77,27 @@ def blind_reason(name: bytes) -> str:
     if name in {b"POST", b"HOST:"}:
         return "an HTTP request on the Redis port"
     return f"{name.decode().upper()} turns the connection into a stream"
+
+
+def on_a_lock(words: Sequence[Word], length: int) -> bool:
+    """Whether one of the command's keys is a lock's."""
+    if not any(word is not None and word.endswith(LOCK_MARK) for word in words[1:]):
+        return False
+    keys = (words[at] for at in key_positions(words, length))
+    return any(key is not None and key.endswith(LOCK_MARK) for key in keys)
+
+
+def unanswered(words: Sequence[Word]) -> bool:
+    """Whether a REPLCONF may be one of those that a replica is not answered to."""
+    return any((word or b"").upper() in {b"ACK", b"GETACK"} for word in words[1::2])
+
+
+def setname(words: Sequence[Word]) -> bytes | None:
+    """The name in `HELLO 3 AUTH user password SETNAME name`; nothing else of it is kept."""
+    at = 2
+    while at < len(words):
+        option = (words[at] or b"").upper()
+        if option == b"SETNAME" and at + 1 < len(words):
+            return words[at + 1]
+        at += 3 if option == b"AUTH" else 1
+    return None

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from emqproxy.session.commands import LOCK_MARK, RULES, Rule, blind_reason
+from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_lock, setname, unanswered
 from emqproxy.session.exchange import Command, Word
 from emqproxy.session.modes import Run, Sent, Slot
-from emqproxy.session.table import key_positions
 from emqproxy.wire.frames import strict_int
 from emqproxy.wire.requests import Item, Request
 
@@ -151,7 +150,7 @@ class Intake:
                 self._plain(1)
             else:
                 self._script(request, now, commands)
-        elif rule is Rule.WRITE and _on_a_lock(request):
+        elif rule is Rule.WRITE and on_a_lock(request.words, request.length):
             self._script(request, now, commands)
         elif rule is Rule.WRITE:
             self._plain(1)
@@ -167,7 +166,7 @@ class Intake:
         if rule is Rule.BLIND:
             self.close(blind_reason(name), now)
         elif rule is Rule.REPLCONF:
-            if _unanswered(words):
+            if unanswered(words):
                 self.close("REPLCONF ACK and GETACK have no answer, unless they are refused", now)
             else:
                 self._plain(1)
@@ -262,7 +261,7 @@ class Intake:
         """SELECT and HELLO: they change the connection if they succeed."""
         number = strict_int(words[1] or b"") if len(words) > 1 else None
         if rule is Rule.HELLO:
-            self._append(Slot(rule, now, value=number, text=_setname(words)))
+            self._append(Slot(rule, now, value=number, text=setname(words)))
             return
         if number is None or number < 0 or len(words) != 2:
             self._plain(1)
@@ -273,28 +272,3 @@ class Intake:
         else:
             self._sent.db = number
         self._append(Slot(rule, now, value=number, moves_db=not inside))
-
-
-def _on_a_lock(request: Request) -> bool:
-    """Whether one of the command's keys is a lock's."""
-    words = request.words
-    if not any(word is not None and word.endswith(LOCK_MARK) for word in words[1:]):
-        return False
-    keys = (words[at] for at in key_positions(words, request.length))
-    return any(key is not None and key.endswith(LOCK_MARK) for key in keys)
-
-
-def _unanswered(words: list[Word]) -> bool:
-    """Whether a REPLCONF may be one of those that a replica is not answered to."""
-    return any((word or b"").upper() in {b"ACK", b"GETACK"} for word in words[1::2])
-
-
-def _setname(words: list[Word]) -> bytes | None:
-    """The name in `HELLO 3 AUTH user password SETNAME name`; nothing else of it is kept."""
-    at = 2
-    while at < len(words):
-        option = (words[at] or b"").upper()
-        if option == b"SETNAME" and at + 1 < len(words):
-            return words[at + 1]
-        at += 3 if option == b"AUTH" else 1
-    return None
