@@ -36,12 +36,10 @@ ANSWERS = {
     "renew": ["renewed", "renewed", "refused", "-1", "renewed?"],
     "release": ["released", "not_mine", "-2", "-6", "-1", "released?", "bypassed"],
     "sweep": ["swept", "nothing"],
-    "hand": ["deleted", "overwritten"],
-    "remove": ["removed", "locked", "nothing"],
+    **{"hand": ["deleted", "overwritten"], "remove": ["removed", "locked", "nothing"]},
 }
 ASKS = {"renew": "renewed", "release": "released", "hand": "deleted", "remove": "removed"}
-BY_NOBODY = ["sweep", "hand", "remove"]
-WHATS = [*["take"] * 3, *["renew"] * 3, *["release"] * 2, *BY_NOBODY, *["answer"] * 11, "abandon", "gone", "wipe"]
+WHATS = [*["take", "renew"] * 3, *["release"] * 2, "sweep", "hand", "remove", *["answer"] * 11, "abandon", "gone", "wipe"]
 LATE_MS = 10**9
 
 
