@@ -36,10 +36,11 @@ ANSWERS = {
     "renew": ["renewed", "renewed", "refused", "-1", "renewed?"],
     "release": ["released", "not_mine", "-2", "-6", "-1", "released?", "bypassed"],
     "sweep": ["swept", "nothing"],
-    **{"hand": ["deleted", "overwritten"], "remove": ["removed", "locked", "nothing"]},
+    "hand": ["deleted", "overwritten"],
+    "remove": ["removed", "locked", "nothing"],
 }
 ASKS = {"renew": "renewed", "release": "released", "hand": "deleted", "remove": "removed"}
-WHATS = [*["take", "renew"] * 3, *["release"] * 2, "sweep", "hand", "remove", *["answer"] * 11, "abandon", "gone", "wipe"]
+WHATS = ("take renew " * 3 + "release " * 2 + "answer " * 11 + "sweep hand remove abandon gone wipe").split()
 LATE_MS = 10**9
 
 
@@ -119,8 +120,7 @@ def _answer(history: History, asked: Step, place: Place, opened: int, now: int) 
         history.keep(history.ledger.observe(PerhapsGranted(place, window, QUEUE, asked.token, asked.ttl_ms)))
         return
     if kind == "swept":
-        named = fact_of(kind, place._replace(part=1), window, b"", asked.lock)
-        history.keep(history.ledger.observe(named))
+        history.keep(history.ledger.observe(fact_of(kind, place._replace(part=1), window, b"", asked.lock)))
     if kind in {"nothing", "swept"}:
         history.keep(history.ledger.observe(Nothing(place, window, QUEUE)))
         return
