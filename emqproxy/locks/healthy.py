@@ -89,21 +89,24 @@ class HealthyLane:
 
     def _renewed(self, account: Account | None, fact: Renewed) -> Verdict | None:
         telling = _holds(account, fact.token, fact.window)
-        if account is None or telling is None or telling.attempt.conn != fact.place.conn:
+        if account is None or telling is None:
             return None
         world, window = account.ends[0], fact.window
         sent = self._flights.sent(fact.place, window.opened)
         age_ms, grade = self._grading.held_renewal(world.proved.closed, world.ttl_ms, sent)
         self._hold(account, fact, world.past)
         account.heard_at = max(account.heard_at, window.closed)
-        attempt, telling.deserted = telling.attempt, False
+        before, telling.deserted = telling.attempt, False
         telling.attempt = attempt = msgspec.structs.replace(
-            attempt,
-            proved=max(attempt.proved, window),
+            before,
+            conn=fact.place.conn,
+            proved=max(before.proved, window),
             ttl_ms=fact.ttl_ms,
-            renewals=attempt.renewals + 1,
-            late=attempt.late + (grade is not _ON_TIME),
+            renewals=before.renewals + 1,
+            late=before.late + (grade is not _ON_TIME),
         )
+        if attempt.conn != before.conn:
+            self._accounts.note_speakers(account)
         remaining_ms = world.ttl_ms - age_ms
         return Verdict(fact, _SOUND, None, grade, age_ms, remaining_ms, fact.ttl_ms, attempt, (), account.heard_at)
 
