@@ -111,6 +111,8 @@ def test_a_fault_of_ours_is_one_connections(redis_session: RedisServer, tmp_path
             assert not any(relay.watched.asked for relay in plane._relays)
             for streams in (good, bad, second):
                 streams[1].close()
+            # An observer that is still starting is not waited for when the plane ends.
+            await until(lambda: path.exists() and len(path.read_text().splitlines()) == 4)
         faults = [line for line in lines if "fault" in line["event"]]
         assert len(faults) == 1, "once a minute, however many"
         assert faults[0]["fault"] in {"ZeroDivisionError", "RecursionError"}
