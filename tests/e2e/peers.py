@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import bullmq
 import pytest
 
+from tests.e2e.packages import NODE, go_worker, node_packages, redis_7
+
 HERE = Path(__file__).parent
-NODE = HERE / "node"
 WAIT_S = 45.0
-
-
-def node_packages() -> Path:
-    """The folder whose `node_modules` holds what package-lock.json names: installed once a machine, then cached."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("npm and node are not installed: the tests with npm bullmq cannot run")
-    lock_file = NODE / "package-lock.json"
-    key = hashlib.sha256(lock_file.read_bytes()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "emqproxy"
-    home = cache / f"e2e-node-{key}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with _file_lock(cache / f"e2e-node-{key}.lock"):
-        if not home.exists():
-            with tempfile.TemporaryDirectory(dir=cache) as scratch:
-                for name in ("package.json", "package-lock.json"):
-                    shutil.copy(NODE / name, scratch)
-                command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-                done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=100)
-                assert done.returncode == 0, f"npm ci: {done.stderr}"
-                Path(scratch).rename(home)
-                Path(scratch).mkdir()  # for TemporaryDirectory to remove
-    return home
-
-
-@contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+WHEEL_SCRIPTS = Path(bullmq.__file__).parent / "commands"
 
 
 class Peer:
-    """A worker or producer process. `kind`: `ioredis`, `node-redis` (npm bullmq) or `python` (PyPI bullmq)."""
+    """A worker or producer process.
+
+    `kind`: `ioredis`, `ioredis5`, `node-redis` (npm bullmq), `bullmq5`, `bullmq4` (npm bullmq of those lines, with
+    ioredis 5), `python`, `python-redis7` (PyPI bullmq) or `go` (our own worker on go-redis; no producer).
+    """
 
     def __init__(self, kind: str, program: str, config: dict[str, Any]) -> None:
         environment = dict(os.environ)
-        if kind == "python":
+        if kind == "go":
+            command = [str(go_worker())]
+            config = {**config, "commands": str(WHEEL_SCRIPTS)}
+        elif kind.startswith("python"):
             command = [sys.executable, "-W", "ignore", str(HERE / "python_worker.py")]
+            if kind == "python-redis7":
+                environment["PYTHONPATH"] = str(redis_7())
         else:
             environment["E2E_PACKAGES"] = str(node_packages())
             command = ["node", str(NODE / f"{program}.mjs")]

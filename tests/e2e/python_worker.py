@@ -13,8 +13,10 @@ import json
 import sys
 import time
 from collections import Counter, defaultdict
+from importlib.metadata import version
 from typing import Any
 
+import redis
 from bullmq import Queue, Worker
 from bullmq.custom_errors import DelayedError, WaitingChildrenError
 
@@ -140,7 +142,7 @@ async def work(config: dict[str, Any]) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     if "lag_us_min" in config:
         watch_lag(config["lag_us_min"])
-    say("ready")
+    say("ready", bullmq=version("bullmq"), driver=redis.__version__)
     while line := await commands.readline():
         command = json.loads(line)
         if command["do"] == "close":

@@ -1,4 +1,4 @@
-"""The scripts of an older release, read from its npm package where that lies: none of their text is ours."""
+"""The scripts of older releases, read from their npm packages where those lie: none of their text is ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import json
 import subprocess
 
-from tests.e2e.peers import node_packages
+from tests.e2e.packages import node_packages
 
 READ_TEXTS = """
 const fs = require("fs"), found = {};
@@ -19,8 +19,8 @@ process.stdout.write(JSON.stringify(found));
 
 
 @functools.cache
-def old_texts() -> dict[str, tuple[bytes, int]]:
-    """Of 5.65.1, by name: the text and how many keys."""
-    folder = node_packages() / "node_modules" / "bullmq5" / "dist" / "cjs" / "scripts"
+def old_texts(package: str = "bullmq5") -> dict[str, tuple[bytes, int]]:
+    """Of 5.65.1 (`bullmq5`) or 4.18.3 (`bullmq4`), by name: the text and how many keys."""
+    folder = node_packages() / "node_modules" / package / "dist" / "cjs" / "scripts"
     done = subprocess.run(["node", "-e", READ_TEXTS, str(folder)], capture_output=True, check=True, timeout=30)
     return {name: (content.encode(), keys) for name, (content, keys) in json.loads(done.stdout).items()}

@@ -1,8 +1,8 @@
 // Adds jobs and flows with an unmodified bullmq, says their ids, and ends. argv[2] is the configuration:
 //   {port, adapter, username?, password?, prefix, queue, jobs: [{name, data, opts}], flows: [FlowJob, …]}
-import { config, connection, require, say } from './lib.mjs';
+import { bullmq, config, connection, say } from './lib.mjs';
 
-const { FlowProducer, Queue } = require('bullmq');
+const { FlowProducer, Queue } = bullmq;
 
 const client = connection(config);
 const options = { connection: client, prefix: config.prefix };

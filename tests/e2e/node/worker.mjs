@@ -2,9 +2,9 @@
 //   {port, adapter, username?, password?, prefix, queue, options: {lockDuration, lockRenewTime, stalledInterval, …},
 //    lag_us_min?: how late its own loop has to be for a line about it}
 // stdout: one JSON object a line, {event, …}. stdin: {"do": "let", "job": id} frees a held job, {"do": "close"}.
-import { config, connection, onCommand, require, say } from './lib.mjs';
+import { bullmq, config, connection, onCommand, say, versions } from './lib.mjs';
 
-const { DelayedError, Queue, WaitingChildrenError, Worker } = require('bullmq');
+const { DelayedError, Queue, WaitingChildrenError, Worker } = bullmq;
 
 const seen = new Map(); // job id -> how often it was processed here
 const gates = new Map(); // job id -> {open, opened}
@@ -64,7 +64,7 @@ async function run(job, token) {
 const client = connection(config);
 const worker = new Worker(config.queue, run, { connection: client, prefix: config.prefix, ...config.options });
 
-worker.on('ready', () => say('ready'));
+worker.on('ready', () => say('ready', versions()));
 worker.on('completed', job => say('completed', { job: job.id }));
 worker.on('failed', (job, error) => say('failed', { job: job?.id, reason: error.message }));
 worker.on('stalled', id => say('stalled', { job: id }));
