@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from emqproxy import __version__
+
+if TYPE_CHECKING:
+    from emqproxy.scripts.catalogue import Catalogue
+    from emqproxy.scripts.user_catalogue import UserScript
 
 SHA: Final = re.compile(r"[0-9a-fA-F]{40}\Z")
 
@@ -26,8 +32,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-scripts = typer.Typer(help="What is recognised: the scripts of the lock protocol, by release.", rich_markup_mode=None)
+scripts = typer.Typer(
+    help="What is recognised: the scripts of the lock protocol, by release, and those that you add.",
+    rich_markup_mode=None,
+)
 app.add_typer(scripts, name="scripts")
+
+OwnCatalogue = Annotated[
+    str | None,
+    typer.Option("--catalogue", metavar="FILE", help="Your own catalogue.  [default: scripts.catalogue]"),
+]
 
 
 class CommandError(Exception):
@@ -83,10 +97,11 @@ def run(
         "log_level": log_level,
     }
     effective = load(config, {key: value for key, value in given.items() if value is not None})
+    added = _own_scripts(effective.scripts.catalogue)
     logs.configure(effective.log_level)
     from emqproxy.proxy import server
 
-    return server.run(effective)
+    return server.run(effective, added)
 
 
 @app.command("check-config")
@@ -94,29 +109,32 @@ def check_config(file: Annotated[str, typer.Argument(metavar="FILE", help="A TOM
     """Check a configuration file, and show what would be in force with it, without secrets."""
     from emqproxy.config import load
 
-    for line in load(file).lines():
+    config = load(file)
+    _own_scripts(config.scripts.catalogue)
+    for line in config.lines():
         typer.echo(line)
     return 0
 
 
 @scripts.command("list")
-def list_scripts() -> int:
-    """List every script of a published release: name and arity, releases, sha1."""
-    from emqproxy.scripts.catalogue import Catalogue
-
-    for script in Catalogue():
-        typer.echo(f"{script.label:<40} {script.releases:<18} {script.sha}")
+def list_scripts(catalogue: OwnCatalogue = None) -> int:
+    """List every script of a published release, then your own: name and arity, releases, sha1."""
+    file = _catalogue_file(catalogue)
+    known = _catalogue(file)
+    published = known.published
+    for script in known:
+        own = "" if script.sha in published else f"  {_printable(file)}"
+        typer.echo(f"{script.label:<40} {script.releases or '-':<18} {script.sha}{own}")
     return 0
 
 
 @scripts.command()
 def identify(
     what: Annotated[str, typer.Argument(metavar="FILE|SHA", help="A script's text in a file, or its sha1.")],
+    catalogue: OwnCatalogue = None,
 ) -> int:
     """Tell which script a text or a sha1 is. Exit code 1 where it is none of the protocol's."""
-    from emqproxy.scripts.catalogue import Catalogue
-
-    found = Catalogue().identify(what if SHA.match(what) else _text(what))
+    found = _catalogue(_catalogue_file(catalogue)).identify(what if SHA.match(what) else _text(what))
     if found is None:
         from emqproxy.config import printable
 
@@ -126,6 +144,48 @@ def identify(
         return 1
     typer.echo(f"{found.label}  {found.releases or '-'}  {found.sha}  {found.match}")
     return 0
+
+
+@scripts.command()
+def add(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="An npm or Python package, its .tgz or .whl, a folder of .lua files, or one of them."
+        ),
+    ],
+    catalogue: OwnCatalogue = None,
+) -> int:
+    """Learn the scripts of a package, so that `run` knows them by their sha1. Nothing of it is run.
+
+    They are written to your own catalogue, beside what is in it. Exit code 1 where a script had to be left out.
+    """
+    from emqproxy import script_files
+    from emqproxy.scripts.catalogue import Catalogue
+    from emqproxy.scripts.user_catalogue import learn, merge
+
+    file = _catalogue_file(catalogue)
+    if not file:
+        raise CommandError(
+            "--catalogue: there is no file to write to; write --catalogue FILE, or set scripts.catalogue in the "
+            "configuration, which run reads"
+        )
+    before = _own_scripts(file) if Path(file).exists() else []
+    with _files_named():
+        found = script_files.find(path)
+        learnt = learn(found.texts, Catalogue().published)
+        if learnt.added:
+            script_files.save_catalogue(file, merge(before, learnt.added))
+    known = {script.sha for script in before}
+    for script in learnt.added:
+        told = "known already" if script.sha in known else "added"
+        typer.echo(f"{f'{script.script}-{script.keys}':<40} {script.layout or '-':<18} {script.sha}  {told}")
+    left_out = [*found.unreadable, *learnt.left_out]
+    for line in left_out:
+        sys.stderr.write(f"emqproxy scripts add: {_printable(line)}\n")
+    new = len({script.sha for script in learnt.added} - known)
+    typer.echo(f"{new} added to {_printable(file)}; {learnt.published} of published releases; {len(left_out)} left out")
+    return 1 if left_out else 0
 
 
 @app.command("trace-id")
@@ -175,11 +235,47 @@ def demo(
     return story.main(otlp=otlp, keep=keep)
 
 
-def _text(file: str) -> str:
+def _catalogue_file(given: str | None) -> str:
+    """The user's own catalogue: as it was given, or as it is configured; empty for none."""
+    from emqproxy.config import load
+
+    return load().scripts.catalogue if given is None else given
+
+
+def _own_scripts(file: str) -> list[UserScript]:
+    from emqproxy.script_files import load_catalogue
+
+    with _files_named():
+        return load_catalogue(file)
+
+
+def _catalogue(file: str) -> Catalogue:
+    from emqproxy.scripts.catalogue import Catalogue
+
+    return Catalogue(added=_own_scripts(file))
+
+
+@contextmanager
+def _files_named() -> Iterator[None]:
+    """What is wrong with a file is one line as any other mistake."""
+    from emqproxy.script_files import FilesError
+
     try:
-        return Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
+        yield
+    except FilesError as error:
+        raise CommandError(str(error)) from None
+
+
+def _printable(text: str) -> str:
+    from emqproxy.config import printable
+
+    return printable(text)
+
+
+def _text(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
         raise CommandError(
-            f"FILE|SHA: {file}: {reason}; write the path of a script's text, or its sha1 of 40 hex digits"
+            f"FILE|SHA: {file}: {error.strerror}; write the path of a script's text, or its sha1 of 40 hex digits"
         ) from None

@@ -117,6 +117,14 @@ class ObserverTable(_Table):
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
 
 
+class ScriptsTable(_Table):
+    """Scripts of the user's own."""
+
+    catalogue: str = Field(
+        default="", pattern=r"^[^\x00]*$", description='a file\'s path that "emqproxy scripts add" made, "" for none'
+    )
+
+
 class LimitsTable(_Table):
     """Bounds of what is kept in memory."""
 
@@ -157,6 +165,7 @@ class Config(_Table):
     lateness: LatenessTable = Field(default=LatenessTable(), description="a table [lateness]")
     trace: TraceTable = Field(default=TraceTable(), description="a table [trace]")
     observer: ObserverTable = Field(default=ObserverTable(), description="a table [observer]")
+    scripts: ScriptsTable = Field(default=ScriptsTable(), description="a table [scripts]")
     limits: LimitsTable = Field(default=LimitsTable(), description="a table [limits]")
     drain: DrainTable = Field(default=DrainTable(), description="a table [drain]")
 

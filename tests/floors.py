@@ -55,6 +55,9 @@ FLOORS: dict[str, Floor] = {
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
     "config": floor("addresses", "config_sources", packages="pydantic", forbidden=IMPURE),
     "config_sources": floor(packages="pydantic pydantic_core pydantic_settings", forbidden=IMPURE - {"os", "pathlib"}),
+    "script_files": floor(
+        "scripts.javascript", "scripts.user_catalogue", forbidden=IMPURE - {"os", "pathlib", "tempfile"},
+    ),
     "logs": floor(packages="structlog", forbidden=IO),
     "healthcheck": floor(forbidden=IO - {"socket"}),
     "proxy": floor(
@@ -71,7 +74,7 @@ FLOORS: dict[str, Floor] = {
     "cli": floor("", "healthcheck", "commands", "config", packages="typer", forbidden=IO),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
-        "", "config", "logs", "proxy.server", "scripts.catalogue", "observer.ids", "healthcheck", "demo.story",
+        "", "config", "logs", "proxy.server", "scripts", "script_files", "observer.ids", "healthcheck", "demo.story",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

@@ -43,7 +43,7 @@ def test_help_offers_what_is_built_and_nothing_else(capsys: pytest.CaptureFixtur
         assert "why" not in run(capsys, *words, "--help")[1]
 
 
-@pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["scripts", "list"], ["scripts", "identify"]])
+@pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["scripts", n] for n in ("list", "identify", "add")])
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *words, "--help")
     assert (code, err) == (0, "")
@@ -84,6 +84,10 @@ def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         (["scripts"], "emqproxy scripts: missing command; write it as emqproxy scripts --help shows"),
         (["scripts", "lst"], "emqproxy scripts: no such command 'lst'; write 'list'"),
         (["scripts", "identify", "/nowhere"], "emqproxy scripts identify: FILE|SHA: /nowhere: No such file or"),
+        (["scripts", "add"], "emqproxy scripts add: missing argument 'PATH'; write it as emqproxy scripts add --help"),
+        (["scripts", "add", "."], "emqproxy scripts add: --catalogue: there is no file to write to; write --catalogue"),
+        (["scripts", "add", "/nowhere", "--catalogue", "x"], "emqproxy scripts add: PATH: /nowhere: No such file or"),
+        (["scripts", "list", "--catalogue", "/nowhere"], "emqproxy scripts list: scripts.catalogue: /nowhere: No such"),
         (["trace-id"], "emqproxy trace-id: missing argument 'JOB'; write it as emqproxy trace-id --help shows"),
         (["trace-id", "42"], "emqproxy trace-id: JOB: '42' is no job's key; write PREFIX:QUEUE:ID"),
         (["trace-id", "emq:orders:"], "emqproxy trace-id: JOB: 'emq:orders:' is no job's key; write PREFIX:QUEUE:ID"),
@@ -140,6 +144,52 @@ def test_scripts_identify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (code, out) == (1, "")
     assert err == f"emqproxy scripts identify: {stranger}: no script of the lock protocol is known by it\n"
     assert run(capsys, "scripts", "identify", "0" * 40)[0] == 1
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_scripts_add_and_what_then_knows_them(
+    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, file = tmp_path / "mine", tmp_path / "own.json"
+    own.mkdir()
+    text = "-- ours\nif redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end return 0\r\n"
+    (own / "extendLock-2.lua").write_bytes(text.encode())
+    (own / "unheardOf-1.lua").write_text("return 1")
+    sha = hashlib.sha1(text.encode()).hexdigest()
+    option = ["--catalogue", str(file)] if by == "option" else []
+    if by == "variable":
+        monkeypatch.setenv("EMQPROXY_SCRIPTS__CATALOGUE", str(file))
+    code, out, err = run(capsys, "scripts", "add", str(own / "extendLock-2.lua"), *option)
+    assert (code, err) == (0, "")
+    added, summary = out.splitlines()
+    assert added.split() == ["extendLock-2", "4.0.0-6.7.0", sha, "added"]
+    assert summary == f"1 added to {file}; 0 of published releases; 0 left out"
+    before = file.read_bytes()
+    code, out, err = run(capsys, "scripts", "add", str(own), *option)
+    assert code == 1
+    assert out.splitlines()[-1] == f"0 added to {file}; 0 of published releases; 1 left out"
+    assert err.startswith("emqproxy scripts add: mine/unheardOf-1.lua: no script unheardOf is known")
+    assert err.count("\n") == 1
+    assert file.read_bytes() == before.replace(b'"extendLock-2.lua"', b'"mine/extendLock-2.lua"')
+    assert run(capsys, "scripts", "list", *option)[1].splitlines()[-1].split() == ["extendLock-2", "-", sha, str(file)]
+    for what in (sha, str(own / "extendLock-2.lua")):
+        assert run(capsys, "scripts", "identify", what, *option) == (0, f"extendLock-2  -  {sha}  catalogue\n", "")
+
+
+@pytest.mark.parametrize("command", ["run", "check-config", "add"])
+def test_a_bad_catalogue_is_one_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, config = tmp_path / "own.json", tmp_path / "a.toml"
+    own.write_text("[]")
+    config.write_text(f'[scripts]\ncatalogue = "{own}"')
+    words = {
+        "run": ["run", "--config", str(config)],
+        "check-config": ["check-config", str(config)],
+        "add": ["scripts", "add", str(tmp_path), "--catalogue", str(own)],
+    }[command]
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert f"scripts.catalogue: {own}: not a catalogue of scripts (" in err
+    assert err.count("\n") == 1
 
 
 def trace(namespace: bytes, db: bytes, key: bytes) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import os
 import signal
 import sys
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 import uvloop
@@ -33,6 +35,7 @@ from emqproxy.proxy.upstream_probe import UpstreamProbe
 from emqproxy.proxy.witness import Witness
 from emqproxy.records import Hello, ObserverSettings
 from emqproxy.scripts.catalogue import Catalogue
+from emqproxy.scripts.user_catalogue import UserScript
 
 LAST_ANSWERS_S: Final = 2.0
 GOOD: Final = 0
@@ -42,13 +45,13 @@ LOOK_S: Final = 0.2
 """How soon it is told that an upstream answers that did not at the start."""
 
 
-def run(config: Config) -> int:
-    """Serves until it is told to end; the process's exit code."""
+def run(config: Config, added: Sequence[UserScript] = ()) -> int:
+    """Serves until it is told to end; the process's exit code. `added`: the user's own catalogue."""
     to_stdout = config.observer.journal == "-"
     logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
     try:
         _check_journal(config.observer.journal)
-        plane = DataPlane(config)
+        plane = DataPlane(config, added)
         _calm_the_collector()
         return uvloop.run(plane.serve())
     except CannotStartError as error:
@@ -59,14 +62,14 @@ def run(config: Config) -> int:
 class DataPlane:
     """One sidecar's data plane. Also what a relay sees of the house around it (`relay.Hub`)."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, added: Sequence[UserScript] = ()) -> None:
         self.config = config
         self.log = logs.get()
         self.limited = logs.RateLimited(self.log)
         self.connector = Connector(config.upstream)
         self.pending_bytes_max = config.limits.pending_bytes
         self.faults = 0
-        self.catalogue = Catalogue(config.prefixes)
+        self.catalogue = Catalogue(config.prefixes, added)
         self.ledger = LockLedger(
             late=config.lateness.late,
             critical=config.lateness.critical,
@@ -199,8 +202,9 @@ class DataPlane:
 
     def _say_started(self, health: Health | None) -> None:
         config = self.config
-        scripts = list(self.catalogue)
-        releases = sorted({r for s in scripts for r in s.releases.split("-")}, key=_release)
+        published = len(self.catalogue.published)
+        ranges = [script.releases for script in itertools.islice(self.catalogue, published)]
+        releases = sorted({r for told in ranges for r in told.split("-")}, key=_release)
         self.log.info(
             "listening",
             version=emqproxy.__version__,
@@ -209,7 +213,8 @@ class DataPlane:
             mode=config.mode,
             health=f"{config.health.host}:{health.port}" if health is not None and config.health is not None else None,
             journal=config.observer.journal or None,
-            scripts=f"{len(scripts)} texts of BullMQ {releases[0]} to {releases[-1]}",
+            scripts=f"{published} texts of BullMQ {releases[0]} to {releases[-1]}",
+            added_scripts=len(self.catalogue) - published,
             run=self._run_id,
         )
         if config.trace.token == "raw":  # noqa: S105  a policy's name

@@ -18,6 +18,7 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 from emqproxy.scripts.catalogue import Catalogue
@@ -70,10 +71,11 @@ class Witness:
         self.noscripts = 0
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
         self._lag, self._unrecognised = lag, unrecognised
+        self._surmised = Surmised()
         self._told: dict[tuple[Place, Lock | None], _Told] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
-        self._call_sites: dict[tuple[bytes, str], CallSite] = {}
-        """Made once for each script and way of calling it."""
+        self._call_sites: dict[tuple[bytes, str, str, str, int], CallSite] = {}
+        """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
 
@@ -98,6 +100,9 @@ class Witness:
             sent = command.opened - self._lag.lag_ns(command.opened)
             intents = operation.intents(Place(watched.conn, command.request), command.db)
             watched.asked[command.request] = (operation, intents, sent)
+            if operation.script.match == "shape":
+                self._surmised.note(intents)
+                self._unrecognised.guessed(operation.script, clock.now())
             for intent in intents:
                 self._ledger.asked(intent, sent)
         self._arm()
@@ -122,6 +127,8 @@ class Witness:
             for happening in happenings:
                 fact, line = happening.fact, happening.line
                 verdicts = ledger.observe(fact)
+                if self._surmised:
+                    verdicts = [self._surmised.soften(verdict) for verdict in verdicts]
                 if line is None:
                     self._tell(verdicts, exchange.closed)
                 elif len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
@@ -187,7 +194,7 @@ class Witness:
 
     def _tell(self, verdicts: Iterable[Verdict], now: Instant) -> None:
         lag_ns = self._lag.lag_ns(now)
-        for verdict in verdicts:
+        for verdict in map(self._surmised.soften, verdicts):
             fact = verdict.fact
             told = None
             if isinstance(fact, Lapsed):
@@ -204,7 +211,7 @@ class Witness:
 
     def _call_site(self, command: Command, operation: Operation) -> CallSite:
         script = operation.script
-        key = (command.name, script.sha)
+        key = (command.name, script.sha, script.match, script.name, script.arity)
         found = self._call_sites.get(key)
         if found is None:
             if len(self._call_sites) >= CALL_SITES_MAX:

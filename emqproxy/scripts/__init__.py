@@ -1,6 +1,9 @@
 """FLOOR 3, the translator: exchanges become lock events. The only floor that knows both sides.
 
-    catalogue   which script a call runs: by sha, by a text that passed by
+    catalogue   which script a call runs: by sha, by a text that passed by, and last by shape
+    user_catalogue  scripts that a user added: what is learned from texts, and the file it is kept in
+    javascript  texts in a package's modules    positions  what a text says of its own KEYS and ARGV
+    shapes      calls of unknown scripts that look like one family's
     layouts     where token, duration and job id stand, per script, arity and release range
     arguments   KEYS and ARGV, numbers, msgpack within bounds        jobs      what of a job's hash may be told
     answers     whether anything ran, and the journal's words        operation what all families give

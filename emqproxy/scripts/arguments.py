@@ -6,6 +6,7 @@ Everything here answers None or `UNREADABLE` for what it cannot read; nothing ra
 from __future__ import annotations
 
 import enum
+import hashlib
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -38,6 +39,11 @@ def split(words: Sequence[Word]) -> Call | None:
     if numkeys is None or numkeys > len(words) - 3:
         return None
     return Call(words[3 : 3 + numkeys], words[3 + numkeys :])
+
+
+def sha_of(text: bytes) -> bytes:
+    """As Redis names a script; no security rests on it."""
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 class Unreadable(enum.Enum):

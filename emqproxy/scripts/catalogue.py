@@ -1,26 +1,29 @@
 """Which script a call runs: sha1 → script, from the data of all published releases and from texts that pass by.
 
-`match` says how a script was known. `catalogue`: its sha is a release's. `learned`: its text was seen, and its first
-comment line, arity and key suffixes agree with one layout; of header lines only a hash is kept here.
+`match` says how a script was known. `catalogue`: its sha is a release's, or stands in the user's own catalogue.
+`learned`: its text was seen, and its first comment line, arity and key suffixes agree with one layout; of header lines
+only a hash is kept here. `shape`: nobody knows it, and its call looks like one family's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from emqproxy.scripts import layouts
-from emqproxy.scripts.arguments import split
+from emqproxy.scripts.arguments import sha_of, split
 from emqproxy.scripts.families import FAMILIES, Recogniser
 from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
 from emqproxy.scripts.raw import SCRIPT_CALLS, recognise_unknown, recognise_write
-from emqproxy.scripts.release import Ending
+from emqproxy.scripts.shapes import Shapes, agree
+from emqproxy.scripts.user_catalogue import UserScript, layout_of
 from emqproxy.scripts.wipes import WIPES, recognise_wipe
 from emqproxy.session.exchange import Command, Word
 
@@ -42,18 +45,21 @@ class _Published(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """A published lock script with the one layout of its releases."""
+    """A lock script with its one layout."""
 
     script: Script
     layout: Layout
     recognise: Recogniser
+    added: bool = False
+    """By the user: its calls must have the keys of its layout, as nobody has checked its text."""
 
 
 class Catalogue:
     """Every script that is known. Lives in the data plane's one thread; bounded."""
 
-    def __init__(self, prefixes: Sequence[str] = ("emq", "bull")) -> None:
-        """`prefixes` bound which keys are taken for a lock's where no known script says so."""
+    def __init__(self, prefixes: Sequence[str] = ("emq", "bull"), added: Iterable[UserScript] = ()) -> None:
+        """`prefixes` bound which keys are taken for a lock's where no known script says so. `added`: the user's own
+        catalogue; CatalogueError where a row of it names no layout."""
         self._prefixes = tuple(f"{prefix}:".encode() for prefix in prefixes)
         self._scripts: dict[str, Script] = {}
         self._lock_scripts: dict[bytes, _Known] = {}
@@ -63,14 +69,23 @@ class Catalogue:
         # a flood of texts cannot push out what workers use all the time.
         self._learned: dict[bytes, tuple[str, ...]] = {}
         for row in _load_published():
-            self._add(row)
+            self._publish(row)
+        self._published = len(self._scripts)
+        for own in added:
+            self._add(own)
+        self._shapes = Shapes(self._layouts, self._prefixes)
 
     def __iter__(self) -> Iterator[Script]:
-        """All published scripts, by name and release."""
+        """All scripts that are known by their sha: published ones by name and release, then the user's own."""
         return iter(self._scripts.values())
 
     def __len__(self) -> int:
         return len(self._scripts)
+
+    @property
+    def published(self) -> dict[str, tuple[str, int]]:
+        """Name and arity of what is known without a user's catalogue, by sha."""
+        return {s.sha: (s.name, s.arity) for s in islice(self._scripts.values(), self._published)}
 
     def recognise(self, command: Command) -> Operation | None:
         """What a command is to the protocol; None for all else.
@@ -87,6 +102,8 @@ class Catalogue:
             operation = self._by_sha(code.lower(), words)
         elif code is not None and name == b"EVAL":
             operation = self._by_text(code, words)
+        if operation is None and code is not None and self._shapes.may_fit(words):
+            operation = self._by_shape(name, code, words)
         if operation is not None:
             return operation
         unknown = recognise_unknown(command, self._prefixes)
@@ -117,7 +134,7 @@ class Catalogue:
         names = self._names(text)
         if not names:
             return
-        sha = _sha_of(text)
+        sha = sha_of(text)
         if sha in self._learned or sha.decode() in self._scripts:
             return
         if len(self._learned) >= LEARNED_MAX:
@@ -134,7 +151,7 @@ class Catalogue:
         sha = text.strip().decode("ascii", "replace").lower()
         if _SHA.match(sha):
             return self._scripts.get(sha) or self._learned_by(sha)
-        sha = _sha_of(text).decode()
+        sha = sha_of(text).decode()
         published = self._scripts.get(sha)
         if published is not None:
             return published
@@ -158,7 +175,7 @@ class Catalogue:
         known = self._lock_scripts.get(sha)
         if known is not None:
             call = split(words)
-            if call is None or len(call.keys) != known.script.arity:
+            if call is None or len(call.keys) != known.script.arity or (known.added and not known.layout.fits(call)):
                 return None
             return known.recognise(known.script, known.layout, call)
         names = self._learned.get(sha)
@@ -168,7 +185,7 @@ class Catalogue:
         return self._by_names(names, sha, words)
 
     def _by_text(self, text: bytes, words: Sequence[Word]) -> Operation | None:
-        sha = _sha_of(text)
+        sha = sha_of(text)
         if sha in self._lock_scripts or sha in self._learned:
             return self._by_sha(sha, words)
         if sha.decode() in self._scripts:
@@ -189,16 +206,35 @@ class Catalogue:
                 if recogniser is None:
                     return None
                 operation = recogniser(Script(name, layout.arity, sha.decode(), "learned", ""), layout, call)
-                if operation is None or (found and not _agree(found[0], operation)):
+                if operation is None or (found and not agree(found[0], operation)):
                     return None
                 found.append(operation)
         return found[-1] if found else None
+
+    def _by_shape(self, name: bytes, code: bytes, words: Sequence[Word]) -> Operation | None:
+        """Only where nobody knows the script: not its sha, and not the first line of its text."""
+        if name != b"EVALSHA" and (name != b"EVAL" or self._names(code)):
+            return None
+        sha = code.lower() if name == b"EVALSHA" else sha_of(code)
+        told = sha.decode("ascii", "replace")
+        if sha in self._learned or told in self._scripts or not _SHA.match(told):
+            return None
+        return self._shapes.read(told, words)
 
     def _names(self, text: bytes) -> tuple[str, ...]:
         found = _HEADER.match(text)
         return self._headers.get(_header_hash(found[1]), ()) if found else ()
 
-    def _add(self, row: _Published) -> None:
+    def _add(self, own: UserScript) -> None:
+        if own.sha in self._scripts:
+            return
+        script = Script(own.script, own.keys, own.sha, "catalogue", own.releases)
+        self._scripts[own.sha] = script
+        layout, recogniser = layout_of(own, self._layouts), FAMILIES.get(own.script)
+        if layout is not None and recogniser is not None:
+            self._lock_scripts[own.sha.encode()] = _Known(script, layout, recogniser, added=True)
+
+    def _publish(self, row: _Published) -> None:
         script = Script(row.script, row.keys, row.sha, "catalogue", f"{row.first}-{row.last}")
         self._scripts[row.sha] = script
         recogniser = FAMILIES.get(row.script)
@@ -207,19 +243,6 @@ class Catalogue:
         layout = layouts.in_range(self._layouts.get((row.script, row.keys), ()), row.first, row.last)
         if layout is not None:
             self._lock_scripts[row.sha.encode()] = _Known(script, layout, recogniser)
-
-
-def _agree(one: Operation, other: Operation) -> bool:
-    """Whether two readings of a call are the same in all that facts are made of."""
-    if isinstance(one, Ending) and isinstance(other, Ending):
-        # How long a delay is stands in one release's arguments and not in its neighbour's; no fact is made of it.
-        return one == msgspec.structs.replace(other, delay_ms=one.delay_ms)
-    return one == other
-
-
-def _sha_of(text: bytes) -> bytes:
-    """As Redis names a script; no security rests on it."""
-    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 def _header_hash(line: bytes) -> str:
