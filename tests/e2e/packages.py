@@ -88,8 +88,8 @@ def _cached(name: str, sources: Sequence[Path], make: Callable[[Path], None]) ->
     return home
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None, timeout_s: float = FETCH_S) -> None:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout_s)
+def _run(command: list[str], folder: Path, env: dict[str, str] | None = None, timeout_s: float = FETCH_S) -> None:
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s)
     assert done.returncode == 0, f"{command}: {done.stdout[-500:]}{done.stderr[-1500:]}"
 
 

@@ -10,6 +10,8 @@ from tests.e2e.stage import LOCK_MS, Cell, Line, Stage, instant, job, open_stage
 from tests.otlp_receiver import Span
 
 CELLS = [Cell("ioredis", "emq"), Cell("node-redis", "bull"), Cell("python", "myapp")]
+VERSIONS = {"ioredis": ("6.7.0", "6"), "node-redis": ("6.7.0", "6"), "python": ("3.4.4", "8")}
+"""Of bullmq, and the major one of its Redis client."""
 QUEUE = "life"
 ACQUIRE, COMPLETED, FAILED = ("acquire", "ok", None), ("finish", "ok", "completed"), ("finish", "ok", "failed")
 
@@ -51,6 +53,8 @@ def test_a_healthy_life_is_told_as_it_was(cell: Cell) -> None:
     with open_stage() as stage:
         stage.add(cell, QUEUE, *JOBS, flows=flows)
         worker = stage.worker(cell, QUEUE)
+        ready = worker.wait(event="ready")
+        assert (ready["bullmq"], ready["driver"].partition(".")[0]) == VERSIONS[cell.kind]
         worker.wait(event="renewed", job="held", count=2)
         worker.tell(do="let", job="held")
         for job_id, story in stories.items():
@@ -60,6 +64,9 @@ def test_a_healthy_life_is_told_as_it_was(cell: Cell) -> None:
         worker.close()
         for job_id, story in stories.items():
             lines = stage.lines(cell, QUEUE, job_id)
+            writes = [line["script"] for line in lines if line["op"] == "write"]
+            assert writes == (["releaseParentIfNoPendingDependencies-2"] if job_id == "root" else [])  # by the producer
+            lines = [line for line in lines if line["op"] != "write"]
             tell_the_story(lines, story)
             names = [f"{span_name(line)} {QUEUE}" for line in lines]
             attempts = [f"process {QUEUE}"] * story.count(ACQUIRE)
