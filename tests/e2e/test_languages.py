@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    with RedisServer() as redis, EmqProxy(redis.url) as proxy:
+    with RedisServer() as redis, EmqProxy(redis.url, env={"OTEL_TRACES_EXPORTER": "none"}) as proxy:
         yield Place(redis, proxy)
 
 
