@@ -8,11 +8,12 @@ peer does not read never stops what it sends, or a pipeline longer than the buff
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import clock
-from emqproxy.proxy.upstream import Connector, in_words, keep_alive
+from emqproxy.proxy.upstream import Connector, in_words, keep_alive, unread
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
 
@@ -59,8 +60,11 @@ class ServerSide(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._relay.client.resume_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self._relay.ended()
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self.transport is not None:
+            self._relay.server_lost(unread(self.transport))
+        else:
+            self._relay.ended()
 
 
 class Relay(asyncio.Protocol):
@@ -190,6 +194,13 @@ class Relay(asyncio.Protocol):
             self._server.close()
 
     # ---------------------------------------------------------------- ends
+
+    def server_lost(self, said: Iterable[bytes]) -> None:
+        """Redis is gone, but for what it had said before."""
+        self._server = None
+        for data in said:
+            self.from_server(data, clock.now())
+        self.ended()
 
     def ended(self) -> None:
         """Either side is gone: the other follows, once what is already written to it has gone out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar, cast
 
 from emqproxy.config import Upstream
@@ -15,6 +15,7 @@ KEEPALIVE_IDLE_S: Final = 60
 KEEPALIVE_INTERVAL_S: Final = 15
 KEEPALIVE_COUNT: Final = 4
 """A peer that vanished is noticed after two minutes; a blocking call may last for ever."""
+UNREAD_BYTES: Final = 256 * 1024
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -55,6 +56,24 @@ def keep_alive(transport: asyncio.BaseTransport) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_COUNT)
     except OSError:  # the peer is gone already
+        return
+
+
+def unread(transport: asyncio.Transport) -> Iterator[bytes]:
+    """What came before the connection was lost, and still stands in the kernel. To be asked in `connection_lost`.
+
+    Redis may refuse and close while more is on its way to it. A write that fails then ends the transport, and nobody
+    would read why. Nothing over TLS.
+    """
+    sock = cast("socket.socket | None", transport.get_extra_info("socket"))
+    if sock is None or transport.get_extra_info("ssl_object") is not None:
+        return
+    try:
+        with sock.dup() as own:
+            own.setblocking(False)
+            while data := own.recv(UNREAD_BYTES):
+                yield data
+    except OSError:  # no more, or none
         return
 
 

@@ -92,3 +92,18 @@ def test_upstream_down_closes_at_once_says_nothing_and_comes_back():
         assert "refused" in said[0]["error"].lower() or "connect call failed" in said[0]["error"].lower()
         with RedisServer(port=port):
             assert talk(proxy.port, [words("PING")]) == b"+PONG\r\n"
+
+
+def test_what_the_server_said_before_it_closed_arrives_although_the_client_goes_on():
+    """Redis refuses and closes, with more on its way to it: what we write then fails before we have read why."""
+    with Peer() as upstream, sidecar(upstream.url, ready=False) as proxy:
+        listening(proxy)
+        for number in range(3):
+            client, peer = upstream.pair(proxy, mark(number))
+            proxy.freeze()
+            client.sendall(words("GET", "k"))
+            peer.sendall(b"-ERR Protocol error: too late\r\n")
+            reset(peer)
+            proxy.thaw()
+            assert drain(client) == b"-ERR Protocol error: too late\r\n"
+            client.close()
