@@ -71,7 +71,7 @@ class Unrecognised:
         if len(self._guessed) < SHAS_MAX:
             self._guessed[f"{script.label or 'one of several'} {script.sha}"] = None
         said = self._log.warning(
-            "scripts are known by the shape of their calls only: on their queues nobody is accused",
+            "scripts are known by the shape of their calls only: where they handle locks nobody is accused",
             now=now,
             key="guessed",
             scripts=list(self._guessed),
