@@ -24,7 +24,7 @@ REGISTRIES = [f"{name}.{domain}" for name, domain in [("pypi", "org"), ("pythonh
 
 LEFT_OUT = {".git", ".venv", "node_modules", "__pycache__", "dist", "build"}
 TOP = ["emqproxy", "tests", "config", "lua", ".ci"]
-TEXTS = {".py", ".md", ".toml", ".lock", ".lua", ".json", ".js", ".mjs", ".yaml", ".yml", ".txt", ""}
+TEXTS = {".py", ".md", ".toml", ".lock", ".lua", ".json", ".js", ".mjs", ".go", ".yaml", ".yml", ".txt", ""}
 
 UNMIRRORED = {
     # A file of declarations, or one that is tried through the module named beside it. This list may only shrink.

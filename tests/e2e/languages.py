@@ -53,6 +53,8 @@ class Elixir(Dialect):
 class Rust(Dialect):
     """One multiplexed connection; a renewal for each job, whose answer it ignores."""
 
+    fetches = "1"
+
     def renew(self, jobs: dict[str, str], ttl_ms: int = HEALTHY_MS) -> list[str]:
         sha_, text = sha(self.text("extendLock-2")), self.text("extendLock-2")
         calls = [self._renewal(job, token, ttl_ms) for job, token in jobs.items()]
