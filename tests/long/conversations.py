@@ -138,7 +138,7 @@ _MODES: Final[dict[str, tuple[int, Item]]] = {
     "inline": (6, shapes.inline),
     "empty": (2, shapes.empty),
     "malformed": (1, shapes.malformed),
-    "QUIT": (1, lambda voice: [voice.say("QUIT")]),
+    "QUIT": (1, lambda voice: [voice.from_template(voice.rnd.choice(("QUIT", "QUIT", "QUIT x y")))]),
 }
 _WEIGHTS: Final = {
     "strings": 8, "lists, sets": 7, "hashes, sorted": 6, "streams": 4, "keyspace": 5, "RESP types": 3, "connection": 6,

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -32,6 +32,7 @@ OPTIONS: Final = {
     # So that fields stand in the order in which they were written, not in that of the server's own hash seed.
     "hash-max-listpack-value": "1000000", "hash-max-listpack-entries": "100000", "set-max-intset-entries": "100000",
 }  # fmt: skip
+LAST: Final = b"that was all"
 _CLIENT_ID: Final = re.compile(rb"\$2\r\nid\r\n:\d+\r\n")
 
 
@@ -185,7 +186,7 @@ class Roads:
         lead += words("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", "~*", *MAY)
         for server in (self.direct, self.behind):
             answers = ask_all(server.port, lead)
-            assert not [answer for answer in answers if isinstance(answer, hiredis.ReplyError)], answers[:3]
+            assert not [answer for answer in answers if isinstance(answer, hiredis.ReplyError)], answers
 
     async def compare(self, said: Conversation) -> list[Difference]:
         """The differences: of no connection, of one, of two."""
@@ -211,24 +212,17 @@ def _alike(a: tuple[Any, int] | None, b: tuple[Any, int] | None) -> bool:
 
 
 def ask_all(port: int, commands: bytes) -> list[Any]:
-    """The replies to all commands, read while they are sent."""
+    """The replies to all commands, of which some thousand may wait to be read. Not half-closed: they might be paused."""
     reader, replies = hiredis.Reader(), []
     with dial(port) as sock:
-        for piece in itertools.chain(_blocks(commands), (None,)):
-            if piece is None:
-                half_close(sock)
-            else:
-                sock.sendall(piece)
-                continue
-            while data := sock.recv(1 << 20):
-                reader.feed(data)
-                while (reply := reader.gets()) is not False:
-                    replies.append(reply)
-    return replies
-
-
-def _blocks(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + (1 << 16)] for at in range(0, len(data), 1 << 16))
+        sock.sendall(commands + words("ECHO", LAST))
+        while not replies or replies[-1] != LAST:
+            data = sock.recv(1 << 20)
+            assert data, f"closed after {len(replies)} replies"
+            reader.feed(data)
+            while (reply := reader.gets()) is not False:
+                replies.append(reply)
+    return replies[:-1]
 
 
 def keyspace(port: int) -> dict[tuple[int, bytes], tuple[Any, int]]:
