@@ -111,7 +111,7 @@ class Relay(asyncio.Protocol):
                 self.client.pause_reading()
             return
         server.write(data)
-        self._watcher.from_client(data, now)
+        self._hub.witness.looks.later(self._watcher.from_client, data, now)
 
     def eof_received(self) -> bool:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
@@ -124,7 +124,7 @@ class Relay(asyncio.Protocol):
             return True
         # Over TLS we cannot half-close. What was asked just now is waited for; what is unanswered for longer blocks,
         # and Redis must learn that nobody is there to take what it would give.
-        waits_s = 0.0 if self._watcher.answered else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
+        waits_s = 0.0 if self._all_answered() else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
         asyncio.get_running_loop().call_later(max(0.0, waits_s), self.ended)
         return True
 
@@ -189,9 +189,13 @@ class Relay(asyncio.Protocol):
         if self._ended:  # TLS empties its buffer when it is closed
             return
         self.client.write(data)
-        self._watcher.from_server(data, now)
-        if self._eof and self._server is not None and not self._server.can_write_eof() and self._watcher.answered:
+        self._hub.witness.looks.later(self._watcher.from_server, data, now)
+        if self._eof and self._server is not None and not self._server.can_write_eof() and self._all_answered():
             self._server.close()
+
+    def _all_answered(self) -> bool:
+        self._hub.witness.looks.run()
+        return self._watcher.answered
 
     # ---------------------------------------------------------------- ends
 
@@ -213,6 +217,7 @@ class Relay(asyncio.Protocol):
         if self._server is not None:
             self._server.close()
             self._server = None
+        self._hub.witness.looks.run()
         self._watcher.end(clock.now(), lambda: self._hub.closed(self))
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
@@ -69,6 +70,8 @@ class Witness:
         self, catalogue: Catalogue, ledger: LockLedger, bus: Bus, lag: clock.LoopLag, unrecognised: Unrecognised
     ) -> None:
         self.noscripts = 0
+        self.looks = Looks()
+        """What has been read and is still to be looked at."""
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
         self._lag, self._unrecognised = lag, unrecognised
         self._surmised = Surmised()
@@ -167,8 +170,9 @@ class Witness:
     # ---------------------------------------------------------------- time
 
     def tick(self) -> None:
-        """The timer fired: lapses whose bound has passed."""
+        """The timer fired: lapses whose bound has passed, after all that was read before has been looked at."""
         self._timer = None
+        self.looks.run()
         now = clock.now()
         self._tell(self._ledger.tick(now), now)
         self._arm()
