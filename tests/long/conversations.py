@@ -41,7 +41,7 @@ def _transaction(voice: Voice) -> list[bytes]:
     body = [voice.from_template(rnd.choice(PLAIN[rnd.choice(_IN_MULTI)])) for _ in range(rnd.randrange(5))]
     match rnd.randrange(10):
         case 0:
-            return [words(rnd.choice(("MULTI", "EXEC", "DISCARD", "UNWATCH")))]
+            return [words(*rnd.choice(("MULTI", "EXEC", "DISCARD", "UNWATCH", "EXEC x")).split())]
         case 1:
             return [voice.from_template("WATCH @s @any")]
         case 2:

@@ -212,7 +212,7 @@ def _alike(a: tuple[Any, int] | None, b: tuple[Any, int] | None) -> bool:
 
 
 def ask_all(port: int, commands: bytes) -> list[Any]:
-    """The replies to all commands, of which some thousand may wait to be read. Not half-closed: they might be paused."""
+    """The replies to all commands, some thousand of them. Not half-closed: it may be paused."""
     reader, replies = hiredis.Reader(), []
     with dial(port) as sock:
         sock.sendall(commands + words("ECHO", LAST))

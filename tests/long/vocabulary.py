@@ -174,7 +174,7 @@ CONNECTION: Final = (
 )  # fmt: skip
 UNKNOWN: Final = (
     "FROMTHEFUTURE @v @v", "GE T", "@v @v", "GET", "SET @s", "GET @s @s", "HSET @h", "ZADD @z", "EVAL", "XADD @x",
-    "CLIENT", "HELLO 3 AUTH", "SUBSCRIBE", "PSUBSCRIBE", "PUBLISH @c", "EXEC x", "MULTI x", "WATCH",
+    "CLIENT", "HELLO 3 AUTH", "SUBSCRIBE", "PSUBSCRIBE", "PUBLISH @c", "MULTI x", "WATCH",
     "LPUSH @l",
 )  # fmt: skip
 """Names that nobody knows, and numbers of words that nobody takes."""
