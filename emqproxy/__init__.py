@@ -27,10 +27,11 @@ One EVALSHA, ten steps, one way:
     client ◀──── relay ───▶ session ───▶ witness ─9─▶ catalogue ─▶ ledger ─10─▶ bus ═▶ observer
 
 1. `proxy.relay` reads bytes and stamps them. 7. In observe mode it writes them on at once; `proxy.looks` puts looking
-off until the loop has done so. 2. `session` finds commands and puts a slot in the line of expected replies. 3. `proxy.witness` asks the catalogue: a
-known script? 4. The recogniser reads KEYS and ARGV: `Renew(lock, token, ttl_ms)`. 5. `ledger.asked` notes it as in
-flight. (6. To refuse is not built yet.) 8. Redis answers; stamp; the client is served before anyone is told. 9. The
-exchange becomes events, which the ledger observes. 10. The verdict goes to the bus as a record. One timer is armed at
+off until the loop has done so. 2. `session` finds commands and puts a slot in the line of expected replies.
+3. `proxy.witness` asks the catalogue: a known script, a hand on a lock's key? 4. The recogniser reads KEYS and ARGV:
+`Renew(lock, token, ttl_ms)`. 5. `ledger.asked` notes it as in flight. (6. To refuse is not built yet.) 8. Redis
+answers; stamp; the client is served before anyone is told. 9. The exchange becomes events, which the ledger observes;
+nearly all are `locks.healthy`, and need no weighing. 10. The verdict goes to the bus as a record. One timer is armed at
 `ledger.next_deadline()`; when it fires, `tick` makes `Lapsed`, and step 10 again. Nothing flows backwards.
 """
 
