@@ -87,7 +87,7 @@ class Scripts:
         elif chance < 0.07:
             said[1] = said[1].upper()
         elif chance < 0.09:
-            del said[rnd.randrange(1, len(said))]
+            said.pop()  # of others, a job's id would come to stand for a lock's time to live
         elif chance < 0.11:
             said[2] = rnd.choice((b"0", b"-1", b"999", b"x", b"01"))
         lead = [voice.say("DEL", voice.prefix + b"stalled-check")] if b"stalled-check" in b" ".join(said) else []
