@@ -166,6 +166,13 @@ class World(NamedTuple):
         past = (*(p for p in self.past if p.token != self.holder), gone)[-PAST_MAX:]
         return World(None, rest, past=past)
 
+    def given_back(self, token: bytes, window: Window) -> World:
+        """A token that was not the holder here gave the lock back, and so had it: it has lost nothing."""
+        if not token:
+            return self
+        left = Past(token, True, window.closed, window, 0)
+        return self._replace(past=(*(p for p in self.past if p.token != token), left)[-PAST_MAX:])
+
 
 S, W, M, F = LeaseState, Speaker, Move, Finding
 Cell: TypeAlias = tuple[Finding, Move]
@@ -265,7 +272,9 @@ def steps(world: World, fact: LockFact, sent: Instant) -> tuple[Step, ...]:
     if isinstance(fact, (Deleted, Overwritten)):  # its holder was told nothing; of an EXPIRE it need not have lost it
         after = Step(finding, world.left_by(window, left=False, rest=_REST[move], told=False))
         return (after,) if isinstance(fact, Deleted) else (Step(finding, world), after)
-    left = mine and isinstance(fact, Released)
+    if isinstance(fact, Released) and not mine:
+        return (Step(finding, world.left_by(window, left=False, rest=_REST[move]).given_back(fact.token, window)),)
+    left = isinstance(fact, Released)
     other_lived = world.holder is not None and world.state(window.opened) is not LeaseState.LAPSED
     if isinstance(fact, HeldByOther) and not mine and other_lived:  # the one that lived may have been the holder still
         return (Step(finding, world), Step(finding, world.left_by(window, left=left, rest=_REST[move])))

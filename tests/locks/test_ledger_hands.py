@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emqproxy.locks.events import Absent, Deleted, Lapsed, Overwritten, Place, Untouched, Wiped
-from emqproxy.locks.verdicts import Finding
+from emqproxy.locks.verdicts import Finding, Grade
 from tests.locks.history import GONE, MS, QUEUE, TTL, History, job, span
 
 B = b"B"
@@ -38,6 +38,18 @@ def test_after_another_time_to_live_no_lapse_is_told_and_the_holder_goes_on() ->
     assert history.ends() == []
     (lapse,) = history.tick(20_000 + GONE)
     assert isinstance(lapse.fact, Lapsed)
+
+
+@pytest.mark.parametrize("finished_ms", [200, 20_000])
+def test_a_finish_after_another_time_to_live_leaves_its_speaker_no_straggler(finished_ms: int) -> None:
+    """Its own late renewal comes behind its own finish, as without the hand."""
+    history = History()
+    history.do(0, "grant")
+    history.do(100, "overwritten", b"", conn=7)
+    history.one(finished_ms, "released")
+    renewal = history.one(finished_ms + 100, "refused")
+    assert (renewal.finding, renewal.grade) == (Finding.SOUND, Grade.UNKNOWN)
+    assert history.one(finished_ms + 200, "-2").finding is Finding.DOUBTFUL
 
 
 def test_while_it_is_out_no_lapse_is_told_and_nobody_is_accused() -> None:

@@ -216,3 +216,15 @@ def test_what_is_gone_is_not_perhaps_renewed_and_nobody_perhaps_ends_anothers() 
 
 def test_an_unseen_holder_is_perhaps_the_one_who_asks() -> None:
     assert meant(World(), "renewed?", 5_000) == [(F.DOUBTFUL, S.UNSEEN, None), (F.DOUBTFUL, S.HELD, A)]
+
+
+@pytest.mark.parametrize("world", [World(), World(None, S.FREE), held(B), held().left_by(span(50, 60), left=False)])
+def test_whoever_gave_back_what_another_had_is_no_loser(world: World) -> None:
+    fact = fact_of("released", Place(1, 1), span(5_000, 5_010), A)
+    assert isinstance(fact, LockFact)
+    (step,) = steps(world, fact, 5_000 * MS)
+    assert step.world.state(5_010 * MS) is S.FREE
+    assert step.world.speaker(A, 5_009 * MS) is W.SURPRISED
+    assert step.world.speaker(A, 5_010 * MS) is W.LEAVER
+    assert [past.token for past in step.world.past].count(A) == 1
+    assert step.world.speaker(B, GONE * MS * 2) is (W.LOSER if world.holder == B else W.STRANGER)
