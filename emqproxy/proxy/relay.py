@@ -1,8 +1,9 @@
 """One client's connection and its own connection to Redis: bytes from each to the other, watched as they pass.
 
 Two rules. The bytes come first: they are written on before anyone looks at them, and a fault of ours makes this one
-connection blind and no more. Each direction pauses only on its own sink, and answers on their account, too: that its
-peer does not read never stops what it sends, or a pipeline longer than the buffers between would wait for ever.
+connection blind and no more. Each direction pauses only on its own sink, and for a moment where much of it waits to be
+looked at; that its peer does not read never stops what it sends, or a pipeline longer than the buffers between would
+wait for itself for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ EOF_GRACE_S: Final = 1.0
 """TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""
 BUFFER_BYTES_HIGH: Final = 256 * 1024
 """What may wait to be written to a slow peer before its sender is paused."""
+UNSEEN_BYTES_MAX: Final = 256 * 1024
+"""Of what one side sent and nobody has looked at: past it that side is not read for a moment."""
 
 
 class Hub(Protocol):
@@ -55,10 +58,10 @@ class ServerSide(asyncio.Protocol):
         return False  # what came is flushed to the client, and both are closed
 
     def pause_writing(self) -> None:
-        self._relay.client.pause_reading()
+        self._relay.server_takes(False)
 
     def resume_writing(self) -> None:
-        self._relay.client.resume_reading()
+        self._relay.server_takes(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and self.transport is not None:
@@ -76,10 +79,14 @@ class Relay(asyncio.Protocol):
         self._server: asyncio.Transport | None = None
         self._ended = False
         self._eof = False
-        self._client_full = False
+        self._client_full = self._server_full = False
         """It does not take what is written to it."""
         self._behind = False
-        """Too many answers wait to be looked at."""
+        """Too many answers wait to be looked at, by the watcher's count."""
+        self._asked_bytes = self._answered_bytes = 0
+        """What was read, and written on, and waits for its first look."""
+        self._asks_ahead = self._answers_ahead = False
+        """It is too much: no more is read until there is less."""
         self._spoke_at = 0
         """When the client last sent something."""
         self._early: list[bytes] = []
@@ -111,7 +118,18 @@ class Relay(asyncio.Protocol):
                 self.client.pause_reading()
             return
         server.write(data)
-        self._hub.witness.looks.later(self._watcher.from_client, data, now)
+        self._asked_bytes += len(data)
+        self._hub.witness.looks.later(self._look_at_requests, data, now, sliced=True)
+        if self._asked_bytes > UNSEEN_BYTES_MAX and not self._asks_ahead:
+            self._asks_ahead = True
+            self._read_client()
+
+    def _look_at_requests(self, data: bytes, now: int) -> None:
+        self._asked_bytes -= len(data)
+        self._watcher.from_client(data, now)
+        if self._asks_ahead and self._asked_bytes <= UNSEEN_BYTES_MAX // 2:
+            self._asks_ahead = False
+            self._read_client()
 
     def eof_received(self) -> bool:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
@@ -140,10 +158,23 @@ class Relay(asyncio.Protocol):
         self._behind = behind
         self._read_server()
 
+    def server_takes(self, takes: bool) -> None:
+        """Whether the server takes what is written to it."""
+        self._server_full = not takes
+        self._read_client()
+
+    def _read_client(self) -> None:
+        if self._ended:
+            return
+        if self._server_full or self._asks_ahead:
+            self.client.pause_reading()
+        else:
+            self.client.resume_reading()
+
     def _read_server(self) -> None:
         if self._server is None:
             return
-        if self._client_full or self._behind:
+        if self._client_full or self._behind or self._answers_ahead:
             self._server.pause_reading()
         else:
             self._server.resume_reading()
@@ -189,9 +220,20 @@ class Relay(asyncio.Protocol):
         if self._ended:  # TLS empties its buffer when it is closed
             return
         self.client.write(data)
-        self._hub.witness.looks.later(self._watcher.from_server, data, now)
+        self._answered_bytes += len(data)
+        self._hub.witness.looks.later(self._look_at_answers, data, now)
+        if self._answered_bytes > UNSEEN_BYTES_MAX and not self._answers_ahead:
+            self._answers_ahead = True
+            self._read_server()
         if self._eof and self._server is not None and not self._server.can_write_eof() and self._all_answered():
             self._server.close()
+
+    def _look_at_answers(self, data: bytes, now: int) -> None:
+        self._answered_bytes -= len(data)
+        self._watcher.from_server(data, now)
+        if self._answers_ahead and self._answered_bytes <= UNSEEN_BYTES_MAX // 2:
+            self._answers_ahead = False
+            self._read_server()
 
     def _all_answered(self) -> bool:
         self._hub.witness.looks.run()
@@ -217,8 +259,10 @@ class Relay(asyncio.Protocol):
         if self._server is not None:
             self._server.close()
             self._server = None
-        self._hub.witness.looks.run()
-        self._watcher.end(clock.now(), lambda: self._hub.closed(self))
+        self._hub.witness.looks.later(self._look_at_the_end, b"", clock.now())
+
+    def _look_at_the_end(self, _: bytes, now: int) -> None:
+        self._watcher.end(now, lambda: self._hub.closed(self))
 
     def close(self) -> None:
         """Ends it from our side."""

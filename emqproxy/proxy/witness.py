@@ -170,10 +170,11 @@ class Witness:
     # ---------------------------------------------------------------- time
 
     def tick(self) -> None:
-        """The timer fired: lapses whose bound has passed, after all that was read before has been looked at."""
+        """The timer fired: lapses whose bound has passed, as far as what was read before has been looked at."""
         self._timer = None
-        self.looks.run()
-        now = clock.now()
+        now, oldest = clock.now(), self.looks.oldest
+        if oldest is not None:
+            now = min(now, oldest)
         self._tell(self._ledger.tick(now), now)
         self._arm()
 

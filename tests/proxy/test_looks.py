@@ -8,7 +8,7 @@ import socket
 import uvloop
 
 from emqproxy.proxy import clock
-from emqproxy.proxy.looks import Looks
+from emqproxy.proxy.looks import SLICE_BYTES, TURN_NS, Looks
 from tests.processes import RedisServer
 from tests.proxy.test_witness import House, Wire, within
 from tests.proxy.wires import until
@@ -68,6 +68,45 @@ def test_run_looks_at_all_of_it_now_and_nothing_twice():
         looks.later(lambda data, now: seen.append((data, now)), b"4", 8)
         await asyncio.sleep(0)
         assert seen[-1] == (b"4", 8)
+
+    asyncio.run(test())
+
+
+def test_one_clients_pipeline_does_not_keep_the_others_waiting():
+    """Where there is much to look at, the loop's other work has its turn in between, and the order stays."""
+
+    async def test() -> None:
+        looks, seen = Looks(), []
+
+        def look(data: bytes, _: int) -> None:
+            seen.append(data[:1])
+            until = clock.now() + 2 * TURN_NS
+            while clock.now() < until:
+                pass
+
+        data = b"".join(b"%d" % n * SLICE_BYTES for n in range(6))
+        looks.later(look, data + b"end", 1, sliced=True)
+        looks.later(look, b"other", 2)
+        turns = []
+        while looks.oldest is not None:
+            await asyncio.sleep(0)  # what else the loop has to do
+            turns.append(len(seen))
+        assert seen == [b"0", b"1", b"2", b"3", b"4", b"5", b"e", b"o"]
+        assert len(turns) >= 8, "a turn for each slice"
+
+    asyncio.run(test())
+
+
+def test_the_oldest_is_when_the_first_of_them_was_read():
+    async def test() -> None:
+        looks, seen = Looks(), []
+        assert looks.oldest is None
+        for now in (5, 6):
+            looks.later(lambda _, now: seen.append(now), b"x", now)
+        assert looks.oldest == 5
+        looks.run()
+        assert looks.oldest is None
+        assert seen == [5, 6]
 
     asyncio.run(test())
 
