@@ -126,4 +126,7 @@ class Pickup(msgspec.Struct, frozen=True):
 def recognise_pickup(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveToActive, 4.0.0 and later."""
     fetch = read_fetch(layout.word(call, "prefix"), unpack_options(layout.word(call, "packed_options")))
-    return None if fetch is None else Pickup(script, fetch)
+    if fetch is None:
+        return None
+    layout.queues.saw(fetch.prefix)
+    return Pickup(script, fetch)

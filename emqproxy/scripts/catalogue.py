@@ -60,10 +60,10 @@ class Catalogue:
     def __init__(self, prefixes: Sequence[str] = ("emq", "bull"), added: Iterable[UserScript] = ()) -> None:
         """`prefixes` bound which keys are taken for a lock's where no known script says so. `added`: the user's own
         catalogue; CatalogueError where a row of it names no layout."""
-        self._prefixes = tuple(f"{prefix}:".encode() for prefix in prefixes)
+        self._prefixes = tuple(sorted((f"{prefix}:".encode() for prefix in prefixes), key=len, reverse=True))
         self._scripts: dict[str, Script] = {}
         self._lock_scripts: dict[bytes, _Known] = {}
-        self._layouts = layouts.load()
+        self._layouts = layouts.load(layouts.Queues(self._prefixes))
         self._headers = _load_headers()
         # By sha: the names that the text may have. The least recently used one goes first when it is full, so that
         # a flood of texts cannot push out what workers use all the time.

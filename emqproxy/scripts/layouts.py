@@ -7,7 +7,7 @@ releases, a learned text by the suffixes of its keys. Source: `data/layouts.json
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Final, NamedTuple, TypeAlias
 
@@ -52,6 +52,14 @@ SUFFIXES: Final[dict[str, tuple[bytes, ...]]] = {
 _SCHEDULED: Final = re.compile(rb"(.*?:)repeat:.+:\d+\Z", re.DOTALL)
 """The key of a job that a scheduler made: its id is `repeat:`, the scheduler's name and a time."""
 
+_QUEUE_ROLES: Final = ("stalled", "events", "meta", "active", "wait", "delayed", "prioritized")
+"""Roles of keys that stand beside a job's in its own queue."""
+
+QUEUES_MAX: Final = 10_000
+"""Past it no more are noted."""
+PREFIX_BYTES_MAX: Final = 512
+"""A longer one is not noted, so that a key full of colons costs little."""
+
 
 class Row(msgspec.Struct, frozen=True):
     """One row of the data, as it is written."""
@@ -73,13 +81,56 @@ class NamedJob(NamedTuple):
     """Its queue's, with the colon."""
 
 
+class Queues:
+    """Whose job a key is, where nothing but the key tells: an id may hold colons, and a prefix, too."""
+
+    __slots__ = ("_prefixes", "_seen")
+
+    def __init__(self, prefixes: Sequence[bytes] = ()) -> None:
+        """`prefixes` are the configured ones, each with its colon."""
+        self._prefixes = sorted(prefixes, key=len, reverse=True)
+        self._seen: set[bytes] = set()
+
+    def saw(self, prefix: bytes) -> None:
+        """A queue's prefix, with its colon, that a pickup names: no job is held that was not picked up."""
+        if prefix in self._seen or len(self._seen) >= QUEUES_MAX or len(prefix) > PREFIX_BYTES_MAX:
+            return
+        if prefix.endswith(b":") and prefix not in self._prefixes:
+            self._seen.add(prefix)
+
+    def prefix_of(self, job_key: bytes) -> bytes:
+        """The prefix, with its colon, of the queue that a job's key is of.
+
+        That of the longest queue seen that it is in; else, within a configured prefix, up to the next colon, as a
+        queue's name holds none; else up to the last one, as ids rarely hold any.
+        """
+        end = job_key.rfind(b":", 0, PREFIX_BYTES_MAX) if self._seen else -1
+        while end > 0:
+            head = job_key[: end + 1]
+            if head in self._seen and head != job_key:
+                return head
+            end = job_key.rfind(b":", 0, end)
+        for start in self._prefixes:
+            if job_key.startswith(start):
+                end = job_key.find(b":", len(start)) + 1
+                if len(start) + 1 < end < len(job_key):
+                    return job_key[:end]
+        scheduled = _SCHEDULED.match(job_key)
+        if scheduled is not None:
+            return scheduled[1]
+        head, colon, _ = job_key.rpartition(b":")
+        return head + colon
+
+
 class Layout:
     """The roles of one script's KEYS and ARGV in one release range."""
 
-    __slots__ = ("_places", "arity", "first", "last", "row", "script")
+    __slots__ = ("_beside", "_places", "arity", "first", "last", "queues", "row", "script")
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, queues: Queues) -> None:
         self.row = row
+        self.queues = queues
+        """Those of its catalogue: every layout has the same."""
         self.script = row.script
         self.arity = row.arity
         self.first = release(row.first)
@@ -87,6 +138,7 @@ class Layout:
         self._places = {role: (1, at) for at, role in enumerate(row.args)}
         self._places |= {role: (0, at) for at, role in enumerate(row.keys)}
         """By role: among the KEYS (0) or in ARGV (1), and where there."""
+        self._beside = next((role for role in _QUEUE_ROLES if role in row.keys), None)
 
     def word(self, call: Call, role: str) -> Word:
         """The word in a role; None where the layout has no such role, or the call no such word or a too large one."""
@@ -99,6 +151,21 @@ class Layout:
     def has_key(self, role: str) -> bool:
         """Whether the role is one of the KEYS."""
         return role in self.row.keys
+
+    def prefix_of(self, call: Call, job_key: bytes) -> bytes:
+        """The prefix, with its colon, of the queue that a job's key is of: as the call names it, or as its id or a key
+        beside it tells; else the likeliest."""
+        prefix = self.word(call, "prefix")
+        if prefix and job_key.startswith(prefix):
+            return prefix
+        if self._beside is not None:
+            key, (suffix,) = self.word(call, self._beside), SUFFIXES[self._beside]
+            if key is not None and key.endswith(suffix) and job_key.startswith(head := key[: 1 - len(suffix)]):
+                return head
+        job_id = self.word(call, "job_id")
+        if job_id and job_key.endswith(b":" + job_id):
+            return job_key[: -len(job_id)]
+        return self.queues.prefix_of(job_key)
 
     def fits(self, call: Call) -> bool:
         """Whether the keys end as their roles say, and the job's key is of the job named.
@@ -124,12 +191,13 @@ def release(text: str) -> Release:
     return tuple(int(part) for part in text.split("."))
 
 
-def load() -> dict[tuple[str, int], tuple[Layout, ...]]:
-    """All layouts by script and arity, in the order of their releases."""
+def load(queues: Queues | None = None) -> dict[tuple[str, int], tuple[Layout, ...]]:
+    """All layouts by script and arity, in the order of their releases; they name queues by `queues`."""
+    queues = Queues() if queues is None else queues
     raw = (files("emqproxy.scripts") / "data" / "layouts.json").read_bytes()
     found: dict[tuple[str, int], tuple[Layout, ...]] = {}
     for row in msgspec.json.decode(raw, type=list[Row]):
-        found[row.script, row.arity] = (*found.get((row.script, row.arity), ()), Layout(row))
+        found[row.script, row.arity] = (*found.get((row.script, row.arity), ()), Layout(row, queues))
     return found
 
 
@@ -139,17 +207,6 @@ def in_range(layouts: Iterable[Layout], first: str, last: str) -> Layout | None:
     return held[0] if len(held) == 1 else None
 
 
-def prefix_of(job_key: bytes, job_id: Word) -> bytes:
-    """The queue's prefix, with its colon, of a job's key. Id unknown: up to the last colon, as ids rarely hold one."""
-    if job_id and job_key.endswith(b":" + job_id):
-        return job_key[: -len(job_id)]
-    scheduled = _SCHEDULED.match(job_key)
-    if scheduled is not None:
-        return scheduled[1]
-    head, colon, _ = job_key.rpartition(b":")
-    return head + colon
-
-
 def named_job(layout: Layout, call: Call) -> NamedJob | None:
     """The job that a call names, by its key or by prefix and id; None where it names none that can be read."""
     job, job_id, prefix = layout.word(call, "job"), layout.word(call, "job_id"), layout.word(call, "prefix")
@@ -157,9 +214,7 @@ def named_job(layout: Layout, call: Call) -> NamedJob | None:
         job = prefix + job_id
     if not job:
         return None
-    if not prefix or not job.startswith(prefix):
-        prefix = prefix_of(job, job_id)
-    return NamedJob(job + LOCK_SUFFIX, prefix)
+    return NamedJob(job + LOCK_SUFFIX, layout.prefix_of(call, job))
 
 
 def lock_key(prefix: bytes, job_id: bytes) -> bytes:

@@ -46,7 +46,7 @@ from emqproxy.scripts.answers import (
     window,
 )
 from emqproxy.scripts.arguments import Call, entry, plain, unpack_options, whole
-from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, prefix_of, release
+from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, release
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
 
@@ -224,9 +224,7 @@ def _ending(
         key = None if job is None else job + LOCK_SUFFIX
     if key is None or token is None or not key.endswith(LOCK_SUFFIX):
         return None
-    job_key, prefix = key[: -len(LOCK_SUFFIX)], layout.word(call, "prefix")
-    if not prefix or not job_key.startswith(prefix):
-        prefix = prefix_of(job_key, layout.word(call, "job_id"))
+    prefix = layout.prefix_of(call, key[: -len(LOCK_SUFFIX)])
     return Ending(script, rule, key, prefix, token, target, delay_ms, fetch)
 
 

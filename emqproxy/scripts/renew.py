@@ -23,11 +23,10 @@ from emqproxy.locks.events import (
 from emqproxy.records import Line
 from emqproxy.scripts.answers import RENEW_REFUSED, answered, code_of, failure, nothing_ran, part, window
 from emqproxy.scripts.arguments import Call, plain, unpack, whole
-from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, lock_key, prefix_of
+from emqproxy.scripts.layouts import LOCK_SUFFIX, Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
 
-_STALLED: Final = b"stalled"
 _DONE: Final = Line("renew", "ok", code=1)
 _REFUSED: Final = Line("renew", "refused", code=0, code_name=RENEW_REFUSED)
 
@@ -128,10 +127,7 @@ def recognise_renewal(script: Script, layout: Layout, call: Call) -> Operation |
     key, token, ttl_ms = layout.word(call, "lock"), layout.word(call, "token"), whole(layout.word(call, "duration_ms"))
     if key is None or token is None or not ttl_ms or not key.endswith(LOCK_SUFFIX):
         return None
-    stalled = layout.word(call, "stalled") or b""
-    prefix = stalled[: -len(_STALLED)]
-    if not stalled.endswith(b":" + _STALLED) or not key.startswith(prefix):
-        prefix = prefix_of(key[: -len(LOCK_SUFFIX)], layout.word(call, "job_id"))
+    prefix = layout.prefix_of(call, key[: -len(LOCK_SUFFIX)])
     return Renewal(script, key, prefix, token, ttl_ms)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import msgpack
+import pytest
 
-from emqproxy.locks.events import Lapsed
+from emqproxy.locks.events import Lapsed, Queue
 from emqproxy.proxy import clock
+from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.session.exchange import Word
 from tests.processes import RedisServer
 from tests.proxy.test_witness import House, Wire, within
-from tests.scripts.talk import PREFIX, evalsha, finish, keys, lock, pick, renew, sha_of
+from tests.scripts.talk import PREFIX, Conversation, evalsha, finish, keys, lock, pick, renew, sha_of
 
 ADD_KEYS = ("wait", "paused", "meta", "id", "completed", "delayed", "active", "events", "marker")
 KEY = lock("1").key
@@ -116,5 +118,32 @@ def test_an_unknown_script_on_a_lock_is_told_and_counted(redis_session: RedisSer
         assert house.told[-1] == ("raw", "ok", "")
         assert house.unrecognised.count == 1
         assert lapses(house, 60 * 10**9) == []
+
+    within(redis_session, test)
+
+
+@pytest.mark.parametrize("queue", [b"emq:orders:", b"bull:orders:", b"{br:ace}:x:orders:", b"emq:orders:eu:"])
+@pytest.mark.parametrize("job", ["a:b:c", "a:wait", "x:lock", "repeat:nightly:17"])
+def test_every_line_of_a_job_names_its_queue(redis_session: RedisServer, queue: bytes, job: str) -> None:
+    key = queue + job.encode()
+    held = lock(job, queue)
+    aside = Conversation(redis_session.port, Catalogue())
+    aside.add(job, prefix=queue)
+    aside.close()
+
+    async def test(house: House, wire: Wire) -> None:
+        wire.load("moveToActive-11", "extendLock-2", "updateData-1", "saveStacktrace-1", "addLog-2", "releaseLock-1")
+        wire.ask(pick("t:1", prefix=queue))
+        wire.ask(evalsha(sha_of("updateData-1"), [key], "{}"))
+        wire.ask(evalsha(sha_of("saveStacktrace-1"), [key], "[]", "no"))
+        wire.ask(evalsha(sha_of("addLog-2"), [key, key + b":logs"], job, "hello", ""))
+        wire.ask(evalsha(sha_of("extendLock-2"), [held.key, b"stalled"], "t:1", 30_000, ""))
+        house.witness._tell(house.ledger.tick(clock.now() + HOUR_NS), clock.now())
+        wire.ask(evalsha(sha_of("releaseLock-1"), [held.key], "t:1", 30_000))
+        ops = [record.line.op for record in house.records]
+        assert ops == ["acquire", "write", "write", "write", "renew", "lapse", "release"]
+        assert {record.line.outcome for record in house.records} == {"ok", "told"}
+        facts = [record.verdict.fact for record in house.records]
+        assert {(fact.lock, fact.queue) for fact in facts} == {(held, Queue(0, queue))}  # type: ignore[union-attr]
 
     within(redis_session, test)
