@@ -53,13 +53,36 @@ NOTHING_RAN: Final = frozenset(
 """Errors that Redis gives before a script, or before its first write: once a script has written, it is let finish, so
 OOM, READONLY, MISCONF and NOREPLICAS mean that nothing was written."""
 
-_PREFIX: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}\Z")
+ERROR_NAMES: Final = NOTHING_RAN | {
+    "BUSYGROUP",
+    "BUSYKEY",
+    "ERR",
+    "IOERR",
+    "NOGROUP",
+    "NOPROTO",
+    "NOTBUSY",
+    "UNBLOCKED",
+    "UNKILLABLE",
+    "WRONGPASS",
+    "WRONGTYPE",
+}
+"""Redis's own first words of an error. A script may answer any word it likes, which is then no name for a journal."""
+
+_BEFORE_THE_SCRIPT: Final = re.compile(
+    rb"ERR (Error compiling script|Function not found|Number of keys can't be |"
+    rb"(Unexpected engine|Unexpected flag|Invalid) [a-z ]*shebang|(Invalid engine|Unknown lua shebang option)|"
+    rb"(wrong number of arguments for|unknown command) ['`](eval|evalsha|fcall)['`])",
+    re.IGNORECASE,
+)
+"""Texts of Redis's when a script or a function did not begin. What fails in its middle reads otherwise."""
 
 
 def nothing_ran(reply: Reply) -> bool:
     """Whether it is certain that no write happened."""
     if isinstance(reply, ErrorReply):
         # A missing permission is also met in the middle of a script, and then the text says so.
+        if reply.prefix == "ERR":
+            return _BEFORE_THE_SCRIPT.match(reply) is not None
         return reply.prefix in NOTHING_RAN and not (reply.prefix == "NOPERM" and reply.find(b" script") >= 0)
     return reply is NOT_RUN
 
@@ -101,7 +124,7 @@ def failure(
         prefix = reply.prefix
         if prefix == "NOSCRIPT" and not exchange.in_exec:
             return None
-        outcome, code_name = "error", prefix if _PREFIX.match(prefix) else "ERR"
+        outcome, code_name = "error", prefix if prefix in ERROR_NAMES else "ERR"
     elif reply is NOT_RUN:
         return None
     else:

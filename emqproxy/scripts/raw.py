@@ -40,6 +40,18 @@ _IDLE_AT_0: Final = frozenset(
     (b"COPY", b"EXPIRE", b"EXPIREAT", b"MOVE", b"MSETNX", b"PERSIST", b"PEXPIRE", b"PEXPIREAT", b"RENAMENX", b"SETNX")
 )
 """They answer 0 where they changed nothing."""
+_IDLE_AT_NIL: Final = frozenset(
+    (
+        *(b"BLMOVE", b"BLMPOP", b"BLPOP", b"BRPOP", b"BRPOPLPUSH", b"BZMPOP", b"BZPOPMAX", b"BZPOPMIN"),
+        *(b"LMOVE", b"LMPOP", b"RPOPLPUSH", b"ZMPOP"),
+    )
+)
+"""They answer nil where there was nothing to move, or nothing came in time."""
+_PIECEMEAL: Final = frozenset({b"MIGRATE"})
+"""Behind an error some of their keys may have gone."""
+_WORDS_MAX: Final = 64
+"""Of a command no more words are held."""
+_BITFIELD_WRITES: Final = frozenset({b"SET", b"INCRBY"})
 _OWNERLESS: Final = b""
 
 
@@ -84,14 +96,19 @@ class Hand(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def _proof(self, key: LockKey, reply: Reply) -> type[Absent | Deleted | Overwritten | Untouched]:
-        if nothing_ran(reply) or (isinstance(reply, ErrorReply) and reply.prefix == "WRONGTYPE"):
-            return Untouched if self.command not in SCRIPT_CALLS or nothing_ran(reply) else Overwritten
-        if not answered(reply) or self.command in SCRIPT_CALLS:
+        if nothing_ran(reply):
+            return Untouched
+        if self.command in SCRIPT_CALLS:
+            return Overwritten
+        if isinstance(reply, ErrorReply):  # a single command that fails has changed nothing
+            return Overwritten if self.command in _PIECEMEAL else Untouched
+        if not answered(reply):
             return Overwritten
         code = code_of(reply)
         if self.command in _DELETIONS:
             return Overwritten if code is None else Deleted if code else Absent
-        if (code == 0 and self.command in _IDLE_AT_0) or (reply is None and self.conditional):
+        idle = reply is None and (self.conditional or self.command in _IDLE_AT_NIL)
+        if idle or (code == 0 and self.command in _IDLE_AT_0):
             return Untouched
         return Deleted if key.gone else Overwritten
 
@@ -99,7 +116,7 @@ class Hand(msgspec.Struct, frozen=True):
 def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
     """A command that may change lock keys; None where it changes none. `prefixes` end with their colon."""
     spec, words = COMMANDS.get(command.name), command.words
-    if spec is None or not spec.writes or (command.name == b"GETEX" and len(words) == 2):
+    if spec is None or not spec.writes or _only_reads(command.name, words):
         return None
     places = key_positions(words)
     found = list(_lock_keys([words[at] for at in places], prefixes))
@@ -112,6 +129,15 @@ def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
     options = {(word or b"").upper() for word in words[3:]} if command.name == b"SET" else set()
     conditional = bool(options & {b"NX", b"XX"}) and b"GET" not in options
     return Hand(Script(command.name.decode(), 0, "", "", ""), command.name, tuple(found), conditional)
+
+
+def _only_reads(name: bytes, words: Sequence[Word]) -> bool:
+    """Whether a command that may write does not, as it was sent."""
+    if name == b"GETEX":
+        return len(words) == 2
+    if name != b"BITFIELD" or len(words) >= _WORDS_MAX:  # what stands behind them is not known
+        return False
+    return not any((word or b"").upper() in _BITFIELD_WRITES for word in words[2:])
 
 
 def recognise_unknown(command: Command, prefixes: Sequence[bytes]) -> Hand | None:

@@ -43,13 +43,13 @@ class Wiping(msgspec.Struct, frozen=True):
 
 
 def recognise_wipe(command: Command) -> Wiping | None:
-    """By its name; None where Redis will refuse it."""
+    """By its name; None where Redis will refuse it, or swap a database with itself."""
     script = Script(command.name.decode(), 0, "", "", "")
     if command.name == b"FLUSHALL":
         return Wiping(script, ())
     if command.name == b"FLUSHDB":
         return Wiping(script, None)
     numbers = [whole(word) for word in command.words[1:3]]
-    if len(command.words) != 3 or None in numbers:
+    if len(command.words) != 3 or None in numbers or numbers[0] == numbers[1]:
         return None
     return Wiping(script, tuple(number for number in numbers if number is not None))

@@ -54,7 +54,7 @@ ROWS: list[tuple[list[object], str]] = [
     (["RENAME", KEY, "elsewhere"], "deleted"),
     (["RENAME", KEY, OTHER], "deleted overwritten"),
     (["RENAME", "emq:orders:1", KEY], "overwritten"),
-    (["RENAME", GONE, KEY], "overwritten overwritten"),
+    (["RENAME", GONE, KEY], "untouched untouched"),
     (["RENAMENX", KEY, OTHER], "untouched untouched"),
     (["RENAMENX", KEY, GONE], "deleted overwritten"),
     (["COPY", KEY, "elsewhere"], ""),
@@ -64,7 +64,20 @@ ROWS: list[tuple[list[object], str]] = [
     (["MSETNX", KEY, "x", "other", "y"], "untouched"),
     (["APPEND", KEY, "x"], "overwritten"),
     (["SETRANGE", KEY, 0, "x"], "overwritten"),
-    (["RESTORE", KEY, 0, "junk"], "overwritten"),
+    (["RESTORE", KEY, 0, "junk", "REPLACE"], "untouched"),
+    (["SET", KEY], "untouched"),
+    (["SET", KEY, "x", "FOO"], "untouched"),
+    (["PEXPIRE", KEY, "soon"], "untouched"),
+    (["XGROUP", "NONSENSE", KEY, "g"], "untouched"),
+    (["BITFIELD", KEY, "GET", "u8", 0], ""),
+    (["BITFIELD", KEY, "set", "u8", 0, 65], "overwritten"),
+    (["BITFIELD", KEY, "OVERFLOW", "SAT", "INCRBY", "u8", 0, 1], "overwritten"),
+    (["BITFIELD", KEY, "SET", "u8", 0, 999, "GET"], "untouched"),
+    (["LMOVE", "nothing", KEY, "LEFT", "LEFT"], "untouched"),
+    (["BLMOVE", "nothing", KEY, "LEFT", "LEFT", 0.01], "untouched"),
+    (["BRPOPLPUSH", "nothing", GONE, 0.01], "untouched"),
+    (["RPOPLPUSH", "list", GONE], "overwritten"),
+    (["MIGRATE", "127.0.0.1", 1, KEY, 0, 10], "overwritten"),
     (["HSET", KEY, "a", "b"], "untouched"),
     (["SADD", KEY, "a"], "untouched"),
 ]
@@ -85,6 +98,7 @@ def test_what_each_answer_proves(
         for job in ("1", "2"):
             talk.redis("SET", lock(job).key, f"{job}:1", "PX", 30_000)
         talk.redis("HSET", PREFIX + b"1", "name", "n")
+        talk.redis("RPUSH", "list", "x")
         if not proofs:
             assert hand(catalogue, sent) is None
             return
@@ -175,7 +189,7 @@ def test_a_hand_is_in_flight_on_each_key(catalogue: Catalogue) -> None:
         (LOST, Overwritten, "unknown", None),
         (NOT_RUN, Untouched, None, None),
         (ErrorReply(b"READONLY no"), Untouched, "error", None),
-        (ErrorReply(b"ERR what"), Overwritten, "error", None),
+        (ErrorReply(b"ERR what"), Untouched, "error", None),
     ],
     ids=str,
 )
@@ -219,6 +233,41 @@ def test_a_script_that_was_not_there_did_nothing(talk: Conversation) -> None:
     (happening,) = talk.ask([b"EVALSHA", b"f" * 40, b"1", KEY])
     assert isinstance(happening.fact, Untouched)
     assert happening.line is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "proof"),
+    [
+        (["EVAL", "not lua(", 1, KEY], Untouched),
+        (["EVAL", "#!lua flags=nonsense\nreturn 1", 1, KEY], Untouched),
+        (["EVAL", "#!perl\nreturn 1", 1, KEY], Untouched),
+        (["FCALL", "nowhere", 1, KEY], Untouched),
+        (["EVAL", "return 1", 5, KEY], Untouched),
+        (["EVAL", "return redis.call('nonsense')", 1, KEY], Overwritten),
+        (["EVAL", "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1])", 1, KEY], Overwritten),
+        (["EVAL", "redis.call('DEL', KEYS[1]) error('hm')", 1, KEY], Overwritten),
+    ],
+    ids=str,
+)
+def test_a_script_that_did_not_begin_did_nothing_one_that_failed_may_have(
+    talk: Conversation, sent: list[object], proof: Proof
+) -> None:
+    talk.redis("SET", KEY, "a:1")
+    (happening,) = talk.ask([part if isinstance(part, bytes) else str(part).encode() for part in sent])
+    assert type(happening.fact) is proof
+    assert happening.line is not None
+    assert (happening.line.outcome, happening.line.code_name) == ("error", "ERR")
+    assert proof is Overwritten or talk.redis("GET", KEY) == b"a:1"
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [("CANARYERR boom", "ERR"), ("MY_SECRET", "ERR"), ("ERR no", "ERR"), ("WRONGTYPE no", "WRONGTYPE")],
+)
+def test_a_strangers_own_word_for_an_error_is_told_to_nobody(talk: Conversation, error: str, name: str) -> None:
+    (happening,) = talk.ask([b"EVAL", f"return redis.error_reply('{error}')".encode(), b"1", KEY])
+    assert isinstance(happening.fact, Overwritten)
+    assert (happening.line and happening.line.code_name) == name
 
 
 def test_a_known_script_that_was_called_wrongly_keeps_its_name(talk: Conversation) -> None:

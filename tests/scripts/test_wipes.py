@@ -72,7 +72,14 @@ def test_an_answer_that_never_came_may_have_been_an_ok() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(b"SWAPDB",), (b"SWAPDB", b"0"), (b"SWAPDB", b"x", b"1"), (b"SWAPDB", b"0", b"1", b"2")]
+    "words",
+    [
+        (b"SWAPDB",),
+        (b"SWAPDB", b"0"),
+        (b"SWAPDB", b"x", b"1"),
+        (b"SWAPDB", b"0", b"1", b"2"),
+        (b"SWAPDB", b"3", b"03"),
+    ],
 )
-def test_what_redis_refuses_is_nothing(words: tuple[bytes, ...]) -> None:
+def test_what_redis_refuses_or_changes_nothing_with_is_nothing(words: tuple[bytes, ...]) -> None:
     assert wiping(*words) == ([], [])
