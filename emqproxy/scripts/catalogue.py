@@ -23,6 +23,7 @@ from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
 from emqproxy.scripts.raw import SCRIPT_CALLS, recognise_unknown, recognise_write
 from emqproxy.scripts.shapes import Shapes, agree
+from emqproxy.scripts.unread import recognise_unread
 from emqproxy.scripts.user_catalogue import UserScript, layout_of
 from emqproxy.scripts.wipes import WIPES, recognise_wipe
 from emqproxy.session.exchange import Command, Word
@@ -117,8 +118,9 @@ class Catalogue:
         word that could be a key within the prefixes. Most of what passes where queues share a Redis."""
         if len(words) < 4 or words[0] != b"EVALSHA" or (sha := words[1]) is None:
             return False
-        sha = sha.lower()
         if sha in self._lock_scripts or sha in self._learned:
+            return False
+        if not sha.islower() and ((sha := sha.lower()) in self._lock_scripts or sha in self._learned):
             return False
         prefixes = self._prefixes
         for word in words[3:]:  # noqa: SIM110  on the data path: a generator takes twice as long
@@ -177,7 +179,8 @@ class Catalogue:
             call = split(words)
             if call is None or len(call.keys) != known.script.arity or (known.added and not known.layout.fits(call)):
                 return None
-            return known.recognise(known.script, known.layout, call)
+            read = known.recognise(known.script, known.layout, call)
+            return read or recognise_unread(known.script, known.layout, call)
         names = self._learned.get(sha)
         if names is None:
             return None
@@ -205,7 +208,8 @@ class Catalogue:
                     continue
                 if recogniser is None:
                     return None
-                operation = recogniser(Script(name, layout.arity, sha.decode(), "learned", ""), layout, call)
+                script = Script(name, layout.arity, sha.decode(), "learned", "")
+                operation = recogniser(script, layout, call) or recognise_unread(script, layout, call)
                 if operation is None or (found and not agree(found[0], operation)):
                     return None
                 found.append(operation)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
 from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_lock, setname, unanswered
 from emqproxy.session.exchange import Command, Word
@@ -12,8 +12,6 @@ from emqproxy.session.modes import Run, Sent, Slot
 from emqproxy.wire.frames import strict_int
 from emqproxy.wire.requests import Item, Request
 
-Stranger: TypeAlias = Callable[[Sequence[Word]], bool]
-"""Whether a script call, given by its words, is nothing to anybody: it then costs no more than a plain command."""
 SILENT_MAX: Final = 10_000
 """Script calls under CLIENT REPLY OFF: nobody will ever know whether they ran; past it the session goes blind."""
 _SCRIPTS_SUB = frozenset({b"LOAD"})
@@ -23,8 +21,7 @@ _SCRIPTS_SUB = frozenset({b"LOAD"})
 class Intake:
     """Requests in, slots out. Keeps the state that the connection is in if all that was sent is accepted."""
 
-    def __init__(self, line: deque[Slot | Run], stranger: Stranger | None = None) -> None:
-        self._stranger = stranger
+    def __init__(self, line: deque[Slot | Run]) -> None:
         self.blind: str | None = None
         """Why nothing that follows can be paired."""
         self.quit = False
@@ -145,12 +142,7 @@ class Intake:
 
     def _special(self, request: Request, now: int, commands: list[Command]) -> None:
         rule = RULES.get(request.words[0] or b"", Rule.WRITE)
-        if rule is Rule.SCRIPT:
-            if self._stranger is not None and self._stranger(request.words):
-                self._plain(1)
-            else:
-                self._script(request, now, commands)
-        elif rule is Rule.WRITE and on_a_lock(request.words, request.length):
+        if rule is Rule.SCRIPT or (rule is Rule.WRITE and on_a_lock(request.words, request.length)):
             self._script(request, now, commands)
         elif rule is Rule.WRITE:
             self._plain(1)

@@ -18,12 +18,12 @@ from typing import Final
 
 from emqproxy.session.commands import LOCK_MARK, RULES, WRITES
 from emqproxy.session.exchange import Command, Exchange
-from emqproxy.session.intake import Intake, Stranger
+from emqproxy.session.intake import Intake
 from emqproxy.session.modes import Run, Slot
 from emqproxy.session.pairing import Pairing
 from emqproxy.wire.frames import ClientWireError, ServerWireError
 from emqproxy.wire.replies import ReplyReader
-from emqproxy.wire.requests import RequestReader
+from emqproxy.wire.requests import RequestReader, Stranger
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 CALL_BYTES: Final = 1_200
@@ -39,10 +39,10 @@ class Session:
     def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, stranger: Stranger | None = None) -> None:
         self.blinded: str | None = None
         self._pending_bytes_max = pending_bytes_max
-        self._requests = RequestReader(RULES, WRITES, LOCK_MARK)
+        self._requests = RequestReader(RULES, WRITES, LOCK_MARK, stranger)
         self._replies = ReplyReader()
         self._line: deque[Slot | Run] = deque()
-        self._intake = Intake(self._line, stranger)
+        self._intake = Intake(self._line)
         self._pairing = Pairing(self._line, self._intake)
 
     # ---------------------------------------------------------------- getters

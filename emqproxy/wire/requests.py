@@ -6,7 +6,7 @@ what Redis accepts (the two bytes behind a bulk are not checked, `*0` and blank 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -54,14 +54,26 @@ Item: TypeAlias = "Request | int"
 """A wanted command, or how many unwanted ones stood in a row; NO_COMMAND for an empty one."""
 
 
+Stranger: TypeAlias = Callable[[Sequence["bytes | None"]], bool]
+"""Whether a wanted command, given by its words, is nothing to anybody."""
+
+
 class RequestReader:
     """A reader of one client's byte stream. Call `feed` with each piece; what it returns is complete."""
 
-    def __init__(self, wanted: Container[bytes], marked: Container[bytes] = (), mark: bytes = b"") -> None:
+    def __init__(
+        self,
+        wanted: Container[bytes],
+        marked: Container[bytes] = (),
+        mark: bytes = b"",
+        stranger: Stranger | None = None,
+    ) -> None:
         """Upper-case names: `wanted` always; `marked` are held if `mark` stands in the bytes, and may be if not.
 
-        One search of a piece for the mark spares nearly all commands in `marked` from being looked at.
+        One search of a piece for the mark spares nearly all commands in `marked` from being looked at. A wanted
+        command whose words are a stranger's is counted as one that nobody wants.
         """
+        self._stranger = stranger
         self._wanted, self._marked, self._mark = wanted, marked, mark
         self._marking = False
         """The commands in `marked` are held in this piece."""
@@ -131,7 +143,7 @@ class RequestReader:
         window = data[pos : pos + WINDOW_BYTES]
         parts = window.split(CRLF)
         at, last = 0, len(parts) - 1
-        wanted, unwanted = self._wanted, 0
+        wanted, stranger, unwanted = self._wanted, self._stranger, 0
         marked = self._marked if self._marking else ()
         while at < last:
             stop = at + _PARTS.get(parts[at], last + 1)
@@ -145,6 +157,10 @@ class RequestReader:
                 name = name.upper()
             if name in wanted or name in marked:
                 words[0] = name
+                if stranger is not None and stranger(words):
+                    unwanted += 1
+                    at = stop
+                    continue
                 if unwanted:
                     _count(unwanted, out)
                     unwanted = 0
@@ -249,11 +265,11 @@ class RequestReader:
 
     def _finish(self, out: list[Item]) -> None:
         self._open = False
-        if self._words is not None:
-            out.append(Request(self._words, self._count))
-            self._words = None
-        else:
+        words, self._words = self._words, None
+        if words is None or (self._stranger is not None and self._stranger(words)):
             _count(1, out)
+        else:
+            out.append(Request(words, self._count))
 
     # ---------------------------------------------------------------- inline
 

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from emqproxy.session.exchange import Command, Exchange
-from emqproxy.session.intake import Stranger
 from emqproxy.session.session import Session
+from emqproxy.wire.requests import Stranger
 from tests.processes import RedisServer
 
 MARK = "return {ARGV[1], redis.call('GET', 'whoami') or '0'}"

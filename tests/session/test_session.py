@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -258,6 +259,10 @@ def test_behind_quit_nothing_is_asked():
     assert Fed().client(words("QUIT")).server(b"-NOPERM no\r\n").session.blinded == "QUIT was refused"
 
 
+def _is_stranger(call: Sequence[bytes | None]) -> bool:
+    return len(call) > 1 and call[1] == b"f" * 40
+
+
 STRANGER = words("evalsha", "f" * 40, 1, "elsewhere:1", "a")
 
 
@@ -278,10 +283,12 @@ def test_a_stranger_left_out_changes_nothing_that_is_paired(redis_session: Redis
     prepare(redis_session)
     asked = mark(1) + said + mark(2) + STRANGER + mark(3)
     answers = converse(redis_session, asked)
-    kept, left = Fed().client(asked), Fed(lambda call: call[1] == b"f" * 40).client(asked)
-    for fed in (kept, left):
+    kept, left, cut = Fed().client(asked), Fed(_is_stranger).client(asked), Fed(_is_stranger)
+    cut.client(*(asked[at : at + 1] for at in range(len(asked))))
+    for fed in (kept, left, cut):
         fed.server(answers)
         assert fed.session.blinded is None
     told = [(x.command.words, x.reply, x.db) for x in kept.exchanges if x.command.words[1] != b"f" * 40]
-    assert [(x.command.words, x.reply, x.db) for x in left.exchanges] == told
+    for fed in (left, cut):
+        assert [(x.command.words, x.reply, x.db) for x in fed.exchanges] == told
     assert len(told) >= 3
