@@ -26,8 +26,9 @@ SLICE_BYTES_MIN: Final = 1024
 SLICE_BYTES_MAX: Final = 64 * 1024
 """Where a slice held nothing of interest (a large value, plain answers), the next one is twice as long."""
 SLICE_EXCHANGES: Final = 64
+"""A slice is to hold about so many answers of interest, as the last one had them: jobs are longer than codes."""
 TURN_NS: Final = 1_000_000
-"""So long slices that hold nothing of interest are looked at in one turn: no stream may come faster than it goes."""
+"""So long slices are looked at in one turn, to the end of the last: no stream may come faster than it goes."""
 BEHIND_BYTES_MAX: Final = 1024 * 1024
 """Of answers that wait for their turn: past it Redis is not read until half of them have been looked at."""
 
@@ -116,7 +117,7 @@ class Watcher:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_slices(self) -> None:
-        """One with something of interest, or as many without as fit into a turn."""
+        """As many as fit into a turn."""
         began = clock.now()
         while self._behind:
             data, now = self._behind.popleft()
@@ -125,7 +126,7 @@ class Watcher:
                 data = data[: self._slice_bytes]
             self._behind_bytes -= len(data)
             self._look(data, now)
-            if self._slice_bytes == SLICE_BYTES_MIN or clock.now() - began > TURN_NS:
+            if clock.now() - began > TURN_NS:
                 break
         if self._paused and self._behind_bytes <= BEHIND_BYTES_MAX // 2:
             self._paused = False
@@ -143,7 +144,8 @@ class Watcher:
         try:
             exchanges = session.from_server(data, now)
             if exchanges:
-                self._slice_bytes = SLICE_BYTES_MIN
+                wide = SLICE_EXCHANGES * len(data) // len(exchanges)
+                self._slice_bytes = max(SLICE_BYTES_MIN, min(wide, SLICE_BYTES_MAX))
                 self._house.witness.answered(self.watched, exchanges)
             else:
                 self._slice_bytes = min(2 * self._slice_bytes, SLICE_BYTES_MAX)

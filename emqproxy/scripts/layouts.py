@@ -6,6 +6,7 @@ releases, a learned text by the suffixes of its keys. Source: `data/layouts.json
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
@@ -186,6 +187,7 @@ class Layout:
         return job == prefix + job_id if prefix is not None else job.endswith(b":" + job_id)
 
 
+@functools.lru_cache(maxsize=2048)
 def release(text: str) -> Release:
     """`5.65.1` as a tuple that compares."""
     return tuple(int(part) for part in text.split("."))
