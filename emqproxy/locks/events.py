@@ -64,6 +64,8 @@ class Take(Intent, frozen=True, tag=True):
 
     token: bytes
     ttl_ms: int | None
+    anything: bool = False
+    """It could not be read, and may do anything to any lock of its queue."""
 
 
 class Sweep(Intent, frozen=True, tag=True):
@@ -98,6 +100,9 @@ class Remove(LockIntent, frozen=True, tag=True):
 class Overwrite(LockIntent, frozen=True, tag=True):
     """A hand on the lock's key, or a script that nobody knows: it may end the lock, replace it, set another time."""
 
+    unread: bool = False
+    """A call of the protocol that could not be read: it may be the holder's own."""
+
 
 class Wipe(Intent, frozen=True, tag=True):
     """May end every lock of a queue (a forced obliterate); with an empty prefix, of all databases (FLUSHALL, FLUSHDB,
@@ -129,6 +134,8 @@ class PerhapsGranted(QueueFact, frozen=True, tag=True):
 
     token: bytes
     ttl_ms: int | None
+    anything: bool = False
+    """A call that could not be read: any lock of the queue may have been taken, renewed or ended, whoever held it."""
 
 
 class LockFact(Fact, frozen=True, tag=True):
@@ -195,6 +202,9 @@ class Deleted(LockFact, frozen=True, tag=True):
 
 class Overwritten(LockFact, frozen=True, tag=True):
     """A hand on the lock's key, or an unknown script: who holds it from then on, and until when, is not known."""
+
+    unread: bool = False
+    """A call of the protocol that could not be read: whoever held it may have renewed it or given it back itself."""
 
 
 class Untouched(LockFact, frozen=True, tag=True):

@@ -132,9 +132,9 @@ def perhaps(intent: AnyIntent, window: Window) -> AnyFact:
         case Release():
             return Perhaps(place, window, intent.lock, queue, intent.token, None)
         case Take():
-            return PerhapsGranted(place, window, queue, intent.token, intent.ttl_ms)
+            return PerhapsGranted(place, window, queue, intent.token, intent.ttl_ms, intent.anything)
         case Overwrite():
-            return Overwritten(place, window, intent.lock, queue, b"")
+            return Overwritten(place, window, intent.lock, queue, b"", intent.unread)
         case Wipe():
             return Wiped(place, window, queue.db if queue.prefix else None, queue.prefix)
         case Sweep() | Write() | Remove():

@@ -278,10 +278,12 @@ class LockLedger:
         return [*verdicts, Verdict(fact, None, at=fact.window.closed)]
 
     def _perhaps_granted(self, fact: PerhapsGranted) -> list[Verdict]:
-        """It may have granted any waiting job of its queue: each lock that need not have lived may have this holder."""
+        """It may have granted any waiting job of its queue: each lock that need not have lived may have this holder.
+        After a call that could not be read, of no lock of its queue is known what it was."""
         verdicts = self._unsure(accounts := [a for a in self._accounts if a.queue == fact.queue], fact)
         for account in accounts:
-            lost = [world for world in account.ends if world.state(fact.window.closed) is not LeaseState.HELD]
+            closed, anything = fact.window.closed, fact.anything
+            lost = [w for w in account.ends if anything or w.state(closed) is not LeaseState.HELD]
             ttl_ms = fact.ttl_ms
             maybe = [World(past=w.past) if ttl_ms is None else w.held(fact.token, fact.window, ttl_ms) for w in lost]
             account.doubt(maybe)

@@ -270,7 +270,8 @@ def steps(world: World, fact: LockFact, sent: Instant) -> tuple[Step, ...]:
     if move is Move.KEEP:
         return (Step(finding, world),)
     if isinstance(fact, (Deleted, Overwritten)):  # its holder was told nothing; of an EXPIRE it need not have lost it
-        after = Step(finding, world.left_by(window, left=False, rest=_REST[move], told=False))
+        own = isinstance(fact, Overwritten) and fact.unread
+        after = Step(finding, world.left_by(window, left=own, rest=_REST[move], told=False))
         return (after,) if isinstance(fact, Deleted) else (Step(finding, world), after)
     if isinstance(fact, Released) and not mine:
         return (Step(finding, world.left_by(window, left=False, rest=_REST[move]).given_back(fact.token, window)),)

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from emqproxy.locks.events import Absent, Deleted, Lapsed, Overwritten, Place, Untouched, Wiped
-from emqproxy.locks.verdicts import Finding, Grade
-from tests.locks.history import GONE, MS, QUEUE, TTL, History, job, span
+from emqproxy.locks.events import (
+    Absent,
+    Deleted,
+    Lapsed,
+    Overwritten,
+    PerhapsGranted,
+    Place,
+    Queue,
+    Take,
+    Untouched,
+    Wiped,
+)
+from emqproxy.locks.verdicts import Finding, Grade, Verdict
+from tests.locks.history import GONE, JOB, MS, QUEUE, TTL, History, job, span
 
 B = b"B"
 
@@ -102,6 +113,60 @@ def test_a_removal_that_was_out_when_the_job_was_granted_accuses_nobody() -> Non
     history.do(1, "grant", took=1)
     history.answer("removal", 5, "removed")
     assert all(v.finding is None or v.finding >= Finding.DOUBTFUL for v in history.said)
+
+
+# ---------------------------------------------------------------- calls that could not be read
+
+
+def unread(history: History, opened_ms: int, closed_ms: int) -> list[Verdict]:
+    """A batch of renewals that names nobody we can read."""
+    place = history.place(7)
+    history.ledger.asked(Take(place, QUEUE, b"", None, anything=True), opened_ms * MS)
+    said = history.tick(closed_ms)
+    fact = PerhapsGranted(place, span(opened_ms, closed_ms), QUEUE, b"", None, anything=True)
+    return said + history.keep(history.ledger.observe(fact))
+
+
+@pytest.mark.parametrize(("opened_ms", "closed_ms"), [(100, 110), (9_000, 20_000)])
+def test_an_unread_batch_of_renewals_may_have_renewed_any_lock_of_its_queue(opened_ms: int, closed_ms: int) -> None:
+    history = History()
+    history.do(0, "grant")
+    assert [v.finding for v in unread(history, opened_ms, closed_ms)] == [None]
+    assert history.tick(25_000) == []
+    assert history.one(25_000, "renewed").finding is Finding.UNWITNESSED
+    assert history.ends() == []
+    (lapse,) = history.tick(25_000 + GONE)
+    assert isinstance(lapse.fact, Lapsed)
+
+
+@pytest.mark.parametrize("answer", ["refused", "-2", "-6", "released"])
+def test_behind_an_unread_batch_nobody_is_accused(answer: str) -> None:
+    history = History()
+    history.do(0, "grant")
+    unread(history, 100, 110)
+    history.one(25_000, answer)
+    assert all(v.finding is None or v.finding >= Finding.DOUBTFUL for v in history.said)
+
+
+def test_an_unread_batch_leaves_other_queues_alone() -> None:
+    history = History()
+    history.do(0, "grant")
+    other = Queue(0, b"emq:mails:")
+    fact = PerhapsGranted(Place(7, 1), span(1, 2), other, b"", None, anything=True)
+    history.keep(history.ledger.observe(fact))
+    assert len(history.tick(GONE)) == 1
+
+
+@pytest.mark.parametrize("at_ms", [200, 20_000])
+def test_whose_own_finish_could_not_be_read_is_no_straggler_afterwards(at_ms: int) -> None:
+    history = History()
+    history.do(0, "grant")
+    place, window = Place(1, 50), span(100, 110)
+    history.keep(history.ledger.observe(Overwritten(place, window, JOB, QUEUE, b"", unread=True)))
+    assert history.tick(GONE) == []
+    renewal = history.one(at_ms, "refused")
+    assert renewal.finding in {Finding.SOUND, Finding.DOUBTFUL}
+    assert renewal.grade is Grade.UNKNOWN
 
 
 # ---------------------------------------------------------------- room

@@ -45,7 +45,7 @@ from tests.scripts.talk import (
 
 JOBS = ("1", "2", "3", "x:4")
 TOKENS = ("a:1", "a:2", "b:1", "0", "")
-STEPS = 250
+STEPS = 500
 
 
 def step(talk: Conversation, chance: random.Random) -> list[bytes | None]:
