@@ -116,6 +116,8 @@ class Session:
                 counted = pairing.counted()
                 if counted and (passed := replies.skip(counted)):
                     pairing.passed(passed)
+                    if replies.exhausted:
+                        break
                     continue
                 frame = replies.next(pairing.limit())
                 if frame is None:

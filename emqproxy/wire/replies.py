@@ -76,6 +76,11 @@ class ReplyReader:
         self._attribute = False
         """The open frame is an attribute: it stands before a reply and is none. Inside a reply none was seen."""
 
+    @property
+    def exhausted(self) -> bool:
+        """Everything has been read, to the end of a reply: `next` would answer None."""
+        return self._pos >= len(self._data) and not self._elements
+
     def feed(self, data: bytes) -> None:
         """Call `next` until it answers None before feeding the next piece."""
         rest = len(self._data) - self._pos

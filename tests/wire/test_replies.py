@@ -253,3 +253,17 @@ def test_codes_and_ids_of_a_frame_past_half_the_limit_are_kept():
     oracle.feed(frame.raw)
     assert len(oracle.gets()) == 601
     assert frame.raw.count(CRLF) < 2 * 601 + 1
+
+
+def test_exhausted_between_replies_and_never_inside_one():
+    reader = ReplyReader()
+    assert reader.exhausted
+    reader.feed(b":1\r\n*2\r\n:1\r\n")
+    assert not reader.exhausted
+    assert reader.skip(1) == 1
+    assert not reader.exhausted
+    assert reader.next(0) is None, "an array that is not whole"
+    assert not reader.exhausted
+    reader.feed(b":2\r\n")
+    assert reader.next(0) is not None
+    assert reader.exhausted
