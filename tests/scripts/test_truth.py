@@ -111,6 +111,8 @@ def holds(fact: LockFact, before: Reply, after: Reply) -> bool:
         case Absent():
             return before is None
         case HeldByOther():
+            if not fact.token and before == b"":
+                return after == b""  # a removal speaks for nobody, and here the lock's own token is empty, too
             return before == after and before not in (None, fact.token)
         case NotMine():
             return before == after != fact.token
