@@ -10,6 +10,16 @@ from typing import Final
 
 LINE_BYTES_MAX: Final = 64 * 1024
 """Redis closes a connection whose inline command or length line is longer without an end."""
+NAME_BYTES_MAX: Final = 64
+"""A longer first word is no command's name."""
+HELD_WORDS_MAX: Final = 64
+"""The protocol's widest lock script has 28 words."""
+HELD_WORD_BYTES_MAX: Final = 1024 * 1024
+"""A script's text is at most 60 kB; a batch renewal of 20,000 jobs packs into one word of this size."""
+HELD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Of one command, over all its words."""
+MARKED_WORD_BYTES_MAX: Final = 4096
+"""Of a command that is wanted for its mark: keys and tokens are shorter, and values are not copied in vain."""
 COUNT_MAX: Final = 2**31 - 1
 """Redis's own limit for the number of words in a command."""
 

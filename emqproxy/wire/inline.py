@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
+from emqproxy.wire.frames import LINE_BYTES_MAX, ClientWireError
+
 _BLANKS: Final = frozenset(b" \t\n\v\f\r")
 _ENDS: Final = frozenset(b" \t\n\r")
 """A vertical tab or form feed may stand before a word, and does not end one."""
 _ODD: Final = frozenset(b"\"'\v\f")
 _ESCAPES: Final = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+
+
+def read_line(line: bytes) -> list[bytes]:
+    """The words of a whole line, its newline left out. Raises ClientWireError where Redis closes the connection."""
+    if len(line) > LINE_BYTES_MAX:
+        raise ClientWireError("an inline command that is too long")
+    words = split_inline(line)
+    if words is None:
+        raise ClientWireError("unbalanced quotes in an inline command")
+    return words
 
 
 def split_inline(line: bytes) -> list[bytes] | None:

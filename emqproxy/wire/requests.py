@@ -15,25 +15,20 @@ from emqproxy.wire.frames import (
     COUNT_MAX,
     CR,
     CRLF,
+    HELD_BYTES_MAX,
+    HELD_WORD_BYTES_MAX,
+    HELD_WORDS_MAX,
     LINE_BYTES_MAX,
+    MARKED_WORD_BYTES_MAX,
+    NAME_BYTES_MAX,
     SMALL,
     WINDOW_BYTES,
     ClientWireError,
     head_of,
     strict_int,
 )
-from emqproxy.wire.inline import split_inline
+from emqproxy.wire.inline import read_line
 
-NAME_BYTES_MAX: Final = 64
-"""A longer first word is no command's name."""
-HELD_WORDS_MAX: Final = 64
-"""The protocol's widest lock script has 28 words."""
-HELD_WORD_BYTES_MAX: Final = 1024 * 1024
-"""A script's text is at most 60 kB; a batch renewal of 20,000 jobs packs into one word of this size."""
-HELD_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Of one command, over all its words."""
-MARKED_WORD_BYTES_MAX: Final = 4096
-"""Of a command that is wanted for its mark: keys and tokens are shorter, and values are not copied in vain."""
 _PARTS: Final = {b"*%d" % count: 1 + 2 * count for count in range(1, HELD_WORDS_MAX + 1)}
 """Between line ends: the parts of a command of so many words, where no word has a line end inside."""
 
@@ -52,7 +47,6 @@ NO_COMMAND: Final = 0
 
 Item: TypeAlias = "Request | int"
 """A wanted command, or how many unwanted ones stood in a row; NO_COMMAND for an empty one."""
-
 
 Stranger: TypeAlias = Callable[[Sequence["bytes | None"]], bool]
 """Whether a wanted command, given by its words, is nothing to anybody."""
@@ -280,11 +274,7 @@ class RequestReader:
             raise ClientWireError("a zero byte in an inline command")
         if line_end < 0:
             return self._keep(data, pos)
-        if len(line) > LINE_BYTES_MAX:
-            raise ClientWireError("an inline command that is too long")
-        words = split_inline(line)
-        if words is None:
-            raise ClientWireError("unbalanced quotes in an inline command")
+        words = read_line(line)
         if not words:
             out.append(NO_COMMAND)
             return line_end + 1

@@ -20,7 +20,7 @@ from emqproxy.scripts.layouts import NamedJob
 from emqproxy.scripts.operation import Script
 from emqproxy.scripts.remove import WORDS_MAX, Clean, JobRemoval, Obliteration, Orphans
 from emqproxy.session.exchange import LOST, NOT_RUN, ErrorReply
-from emqproxy.wire.requests import HELD_WORDS_MAX
+from emqproxy.wire.frames import HELD_WORDS_MAX
 from tests.scripts.roles import Speaker
 from tests.scripts.talk import AT, PREFIX, QUEUE, exchange, keys, lock, read
 
