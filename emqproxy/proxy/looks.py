@@ -31,6 +31,7 @@ class Looks:
     """Of one loop: one line for all connections."""
 
     def __init__(self) -> None:
+        self.waiting_bytes = 0
         self._waiting: deque[tuple[Look, bytes, Instant]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -45,6 +46,7 @@ class Looks:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()
             self._loop.call_soon(self._turn)
+        self.waiting_bytes += len(data)
         if sliced and len(data) > SLICE_BYTES:
             self._waiting.extend((look, data[at : at + SLICE_BYTES], now) for at in range(0, len(data), SLICE_BYTES))
         else:
@@ -55,12 +57,14 @@ class Looks:
         waiting = self._waiting
         while waiting:
             look, data, now = waiting.popleft()
+            self.waiting_bytes -= len(data)
             look(data, now)
 
     def _turn(self) -> None:
         waiting, until = self._waiting, clock.now() + TURN_NS
         while waiting:
             look, data, now = waiting.popleft()
+            self.waiting_bytes -= len(data)
             look(data, now)
             if waiting and clock.now() > until:
                 assert self._loop is not None

@@ -24,6 +24,10 @@ BUFFER_BYTES_HIGH: Final = 256 * 1024
 """What may wait to be written to a slow peer before its sender is paused."""
 UNSEEN_BYTES_MAX: Final = 256 * 1024
 """Of what one side sent and nobody has looked at: past it that side is not read for a moment."""
+ALL_UNSEEN_BYTES_MAX: Final = 512 * 1024
+"""Of all connections together, some 150 ms of renewals: past it nobody is read who has more than a share of it. The
+account would fall behind what passes, and lapses with it."""
+SHARE_BYTES: Final = 4 * 1024
 
 
 class Hub(Protocol):
@@ -120,14 +124,20 @@ class Relay(asyncio.Protocol):
         server.write(data)
         self._asked_bytes += len(data)
         self._hub.witness.looks.later(self._look_at_requests, data, now, sliced=True)
-        if self._asked_bytes > UNSEEN_BYTES_MAX and not self._asks_ahead:
+        if not self._asks_ahead and self._too_far(self._asked_bytes):
             self._asks_ahead = True
             self._read_client()
+
+    def _too_far(self, unseen_bytes: int) -> bool:
+        """Whether one side is so far ahead of our looking that it has to wait."""
+        if unseen_bytes <= SHARE_BYTES:
+            return False
+        return unseen_bytes > UNSEEN_BYTES_MAX or self._hub.witness.looks.waiting_bytes > ALL_UNSEEN_BYTES_MAX
 
     def _look_at_requests(self, data: bytes, now: int) -> None:
         self._asked_bytes -= len(data)
         self._watcher.from_client(data, now)
-        if self._asks_ahead and self._asked_bytes <= UNSEEN_BYTES_MAX // 2:
+        if self._asks_ahead and not self._too_far(2 * self._asked_bytes):
             self._asks_ahead = False
             self._read_client()
 
@@ -222,7 +232,7 @@ class Relay(asyncio.Protocol):
         self.client.write(data)
         self._answered_bytes += len(data)
         self._hub.witness.looks.later(self._look_at_answers, data, now)
-        if self._answered_bytes > UNSEEN_BYTES_MAX and not self._answers_ahead:
+        if not self._answers_ahead and self._too_far(self._answered_bytes):
             self._answers_ahead = True
             self._read_server()
         if self._eof and self._server is not None and not self._server.can_write_eof() and self._all_answered():
@@ -231,7 +241,7 @@ class Relay(asyncio.Protocol):
     def _look_at_answers(self, data: bytes, now: int) -> None:
         self._answered_bytes -= len(data)
         self._watcher.from_server(data, now)
-        if self._answers_ahead and self._answered_bytes <= UNSEEN_BYTES_MAX // 2:
+        if self._answers_ahead and not self._too_far(2 * self._answered_bytes):
             self._answers_ahead = False
             self._read_server()
 

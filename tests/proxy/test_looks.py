@@ -102,10 +102,10 @@ def test_the_oldest_is_when_the_first_of_them_was_read():
         looks, seen = Looks(), []
         assert looks.oldest is None
         for now in (5, 6):
-            looks.later(lambda _, now: seen.append(now), b"x", now)
-        assert looks.oldest == 5
+            looks.later(lambda _, now: seen.append(now), b"xy", now)
+        assert (looks.oldest, looks.waiting_bytes) == (5, 4)
         looks.run()
-        assert looks.oldest is None
+        assert (looks.oldest, looks.waiting_bytes) == (None, 0)
         assert seen == [5, 6]
 
     asyncio.run(test())
