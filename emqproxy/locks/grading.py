@@ -87,9 +87,12 @@ class Grading:
     def held_renewal(self, proved: Instant, ttl_ms: int, sent: Instant) -> tuple[float, Grade]:
         """Age and grade of a success by the holder, which proved last that it held at `proved`."""
         age_ms = self.age_ms(proved, sent)
+        return age_ms, self._in_time(age_ms, ttl_ms)
+
+    def _in_time(self, age_ms: float, ttl_ms: int) -> Grade:
         if age_ms < self.late * ttl_ms:
-            return age_ms, _ON_TIME
-        return age_ms, _LATE if age_ms < self.critical * ttl_ms else _CRITICAL
+            return _ON_TIME
+        return _LATE if age_ms < self.critical * ttl_ms else _CRITICAL
 
     def age_ms(self, proved: Instant, sent: Instant) -> float:
         """From the last proof of holding to a request's sending, less our own pauses in it."""
@@ -100,9 +103,7 @@ class Grading:
             return Grade.TOO_LATE if sent >= last.proved.opened + last.ttl_ms * MS else Grade.UNKNOWN
         if not holds:
             return Grade.UNKNOWN
-        if age_ms >= self.critical * last.ttl_ms:
-            return _CRITICAL
-        return _LATE if age_ms >= self.late * last.ttl_ms else _ON_TIME
+        return self._in_time(age_ms, last.ttl_ms)
 
 
 def end_by(fact: LockFact, world: World, token: bytes) -> End:

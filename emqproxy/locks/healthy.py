@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from emqproxy.locks.account import Account
 from emqproxy.locks.accounts import Accounts
 from emqproxy.locks.deadlines import Deadlines
@@ -19,17 +17,12 @@ from emqproxy.locks.events import AnyFact, Granted, Instant, LockFact, Released,
 from emqproxy.locks.flights import Flights
 from emqproxy.locks.grading import Grading
 from emqproxy.locks.story import Telling
-from emqproxy.locks.verdicts import End, Finding, Grade, Verdict
-from emqproxy.locks.worlds import LeaseState, Past, World
+from emqproxy.locks.verdicts import End, Finding, Verdict
+from emqproxy.locks.worlds import LeaseState, Past, holding
 
 _SOUND: Final = Finding.SOUND
-_UNSEEN: Final = LeaseState.UNSEEN
 _FREE: Final = LeaseState.FREE
-_ON_TIME: Final = Grade.ON_TIME
 _RELEASED: Final = End.RELEASED
-_GONE_NS_PER_MS: Final = 1_000_000 + 1_000
-"""A millisecond and its share of the slack, as in `World.held`."""
-_SLACK_NS: Final = 1_000_000
 
 
 class HealthyLane:
@@ -96,16 +89,10 @@ class HealthyLane:
         age_ms, grade = self._grading.held_renewal(world.proved.closed, world.ttl_ms, sent)
         self._hold(account, fact, world.past)
         account.heard_at = max(account.heard_at, window.closed)
-        before, telling.deserted = telling.attempt, False
-        telling.attempt = attempt = msgspec.structs.replace(
-            before,
-            conn=fact.place.conn,
-            proved=max(before.proved, window),
-            ttl_ms=fact.ttl_ms,
-            renewals=before.renewals + 1,
-            late=before.late + (grade is not _ON_TIME),
-        )
-        if attempt.conn != before.conn:
+        spoke = telling.attempt.conn
+        account.story.renewed(fact, grade)
+        attempt = telling.attempt
+        if attempt.conn != spoke:
             self._accounts.note_speakers(account)
         remaining_ms = world.ttl_ms - age_ms
         return Verdict(fact, _SOUND, None, grade, age_ms, remaining_ms, fact.ttl_ms, attempt, (), account.heard_at)
@@ -127,12 +114,10 @@ class HealthyLane:
         return Verdict(fact, _SOUND, None, None, age_ms, remaining_ms, None, attempt, (attempt,), account.heard_at)
 
     def _hold(self, account: Account, fact: Granted | Renewed, past: tuple[Past, ...]) -> None:
-        """The token holds the lock from here on, as `World.held` has it."""
-        (opened, closed), ttl_ms = fact.window, fact.ttl_ms
-        gone_after = closed + ttl_ms * _GONE_NS_PER_MS + _SLACK_NS
-        world = World(fact.token, _UNSEEN, fact.window, ttl_ms, opened + ttl_ms * 1_000_000, gone_after, past)
+        """The token holds the lock from here on, and nobody else is known to."""
+        world = holding(fact.token, fact.window, fact.ttl_ms, past)
         account.settled = account.ends = (world,)
-        self._deadlines.no_later(fact.lock, gone_after)
+        self._deadlines.no_later(fact.lock, world.gone_after)
 
 
 def _holds(account: Account | None, token: bytes, window: Window) -> Telling | None:

@@ -147,15 +147,7 @@ class World(NamedTuple):
     def held(self, token: bytes, window: Window, ttl_ms: int) -> World:
         """The token holds it: its time to live began somewhere in the window."""
         past = self.past if token == self.holder else self.left_by(window, left=False).past
-        return World(
-            token,
-            LeaseState.UNSEEN,
-            window,
-            ttl_ms,
-            window.opened + ttl_ms * MS,
-            window.closed + ttl_ms * (MS + MS // 1000) + MS,
-            tuple(p for p in past if p.token != token),
-        )
+        return holding(token, window, ttl_ms, tuple(p for p in past if p.token != token))
 
     def left_by(self, window: Window, *, left: bool, rest: LeaseState = LeaseState.UNSEEN, told: bool = True) -> World:
         """The holder holds it no more, at the latest since the end of the window; `told`: it knows."""
@@ -172,6 +164,13 @@ class World(NamedTuple):
             return self
         left = Past(token, True, window.closed, window, 0)
         return self._replace(past=(*(p for p in self.past if p.token != token), left)[-PAST_MAX:])
+
+
+def holding(token: bytes, window: Window, ttl_ms: int, past: tuple[Past, ...]) -> World:
+    """A token holds it since somewhere in the window: alive from its beginning on, gone from its end on, and a slack:
+    a value can be read a millisecond after its time, and Redis's clock may be slewed."""
+    (opened, closed), ttl_ns = window, ttl_ms * MS
+    return World(token, LeaseState.UNSEEN, window, ttl_ms, opened + ttl_ns, closed + ttl_ns + ttl_ns // 1000 + MS, past)
 
 
 S, W, M, F = LeaseState, Speaker, Move, Finding
