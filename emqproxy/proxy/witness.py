@@ -130,12 +130,10 @@ class Witness:
             for happening in happenings:
                 fact, line = happening.fact, happening.line
                 verdicts = ledger.observe(fact)
-                if self._surmised:
-                    verdicts = [self._surmised.soften(verdict) for verdict in verdicts]
                 if line is None:
                     self._tell(verdicts, exchange.closed)
                 elif len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
-                    lag_ns = self._lag.lag_ns(exchange.closed)
+                    verdict, lag_ns = self._surmised.soften(verdict), self._lag.lag_ns(exchange.closed)
                     self._bus.tell(Record(self._bus.number(), line, verdict, watched.peer, call, lag_ns=lag_ns))
                 else:
                     lock = fact.lock if isinstance(fact, LockFact) else None
