@@ -84,7 +84,7 @@ class Witness:
 
     def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
         """A new connection, whose session leaves alone what the catalogue has no use for."""
-        return Watched(conn, client, Session(pending_bytes_max, self._catalogue.is_stranger))
+        return Watched(conn, client, Session(pending_bytes_max, self._catalogue.strangers))
 
     # ---------------------------------------------------------------- the ten steps, 3 to 5 and 9 to 10
 

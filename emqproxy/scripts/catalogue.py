@@ -23,6 +23,7 @@ from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
 from emqproxy.scripts.raw import SCRIPT_CALLS, recognise_unknown, recognise_write
 from emqproxy.scripts.shapes import Shapes, agree
+from emqproxy.scripts.strangers import Strangers
 from emqproxy.scripts.unread import recognise_unread
 from emqproxy.scripts.user_catalogue import UserScript, layout_of
 from emqproxy.scripts.wipes import WIPES, recognise_wipe
@@ -69,6 +70,7 @@ class Catalogue:
         # By sha: the names that the text may have. The least recently used one goes first when it is full, so that
         # a flood of texts cannot push out what workers use all the time.
         self._learned: dict[bytes, tuple[str, ...]] = {}
+        self.strangers = Strangers(self._lock_scripts, self._learned, self._prefixes)
         for row in _load_published():
             self._publish(row)
         self._published = len(self._scripts)
@@ -113,21 +115,6 @@ class Catalogue:
             return unknown
         return msgspec.structs.replace(unknown, script=known) if known.name in FAMILIES else None  # a malformed call
 
-    def is_stranger(self, words: Sequence[Word]) -> bool:
-        """Whether a script call is nothing to anybody: an EVALSHA that no lock script and no learned text has, with no
-        word that could be a key within the prefixes. Most of what passes where queues share a Redis."""
-        if len(words) < 4 or words[0] != b"EVALSHA" or (sha := words[1]) is None:
-            return False
-        if sha in self._lock_scripts or sha in self._learned:
-            return False
-        if not sha.islower() and ((sha := sha.lower()) in self._lock_scripts or sha in self._learned):
-            return False
-        prefixes = self._prefixes
-        for word in words[3:]:  # noqa: SIM110  on the data path: a generator takes twice as long
-            if word is None or word.startswith(prefixes):
-                return False
-        return True
-
     def script_loaded(self, text: Word) -> None:
         """A text that compiled: SCRIPT LOAD answered with its sha, or EVAL with no compile error. Learnt if it is one
         of the protocol's and not known by its sha."""
@@ -142,6 +129,7 @@ class Catalogue:
         if len(self._learned) >= LEARNED_MAX:
             del self._learned[next(iter(self._learned))]
         self._learned[sha] = names
+        self.strangers.age += 1
 
     def identify(self, what: str | bytes) -> Script | None:
         """The script that a sha (in any case) or a text is; None for a stranger.

@@ -10,7 +10,7 @@ from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_lock, setn
 from emqproxy.session.exchange import Command, Word
 from emqproxy.session.modes import Run, Sent, Slot
 from emqproxy.wire.frames import strict_int
-from emqproxy.wire.requests import Item, Request
+from emqproxy.wire.items import Item, Request
 
 SILENT_MAX: Final = 10_000
 """Script calls under CLIENT REPLY OFF: nobody will ever know whether they ran; past it the session goes blind."""

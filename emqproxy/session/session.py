@@ -21,9 +21,10 @@ from emqproxy.session.exchange import Command, Exchange
 from emqproxy.session.intake import Intake
 from emqproxy.session.modes import Run, Slot
 from emqproxy.session.pairing import Pairing
+from emqproxy.wire.alike import Strangers
 from emqproxy.wire.frames import ClientWireError, ServerWireError
 from emqproxy.wire.replies import ReplyReader
-from emqproxy.wire.requests import RequestReader, Stranger
+from emqproxy.wire.requests import RequestReader
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 CALL_BYTES: Final = 1_200
@@ -36,10 +37,10 @@ SLOT_BYTES: Final = 150
 class Session:
     """One connection pair. No method raises on account of what a peer sent."""
 
-    def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, stranger: Stranger | None = None) -> None:
+    def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, strangers: Strangers | None = None) -> None:
         self.blinded: str | None = None
         self._pending_bytes_max = pending_bytes_max
-        self._requests = RequestReader(RULES, WRITES, LOCK_MARK, stranger)
+        self._requests = RequestReader(RULES, WRITES, LOCK_MARK, strangers)
         self._replies = ReplyReader()
         self._line: deque[Slot | Run] = deque()
         self._intake = Intake(self._line)

@@ -6,11 +6,10 @@ what Redis accepts (the two bytes behind a bulk are not checked, `*0` and blank 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Container
+from typing import Final
 
-import msgspec
-
+from emqproxy.wire.alike import Alike, Strangers
 from emqproxy.wire.frames import (
     COUNT_MAX,
     CR,
@@ -28,28 +27,10 @@ from emqproxy.wire.frames import (
     strict_int,
 )
 from emqproxy.wire.inline import read_line
+from emqproxy.wire.items import NO_COMMAND, Item, Request, add_unwanted
 
 _PARTS: Final = {b"*%d" % count: 1 + 2 * count for count in range(1, HELD_WORDS_MAX + 1)}
 """Between line ends: the parts of a command of so many words, where no word has a line end inside."""
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A command somebody wants."""
-
-    words: list[bytes | None]
-    """The name first, upper case. None: too large to hold. At most HELD_WORDS_MAX."""
-    length: int
-    """How many words it had."""
-
-
-NO_COMMAND: Final = 0
-"""Stands in `feed`'s list for an empty command, which Redis does not answer."""
-
-Item: TypeAlias = "Request | int"
-"""A wanted command, or how many unwanted ones stood in a row; NO_COMMAND for an empty one."""
-
-Stranger: TypeAlias = Callable[[Sequence["bytes | None"]], bool]
-"""Whether a wanted command, given by its words, is nothing to anybody."""
 
 
 class RequestReader:
@@ -60,14 +41,15 @@ class RequestReader:
         wanted: Container[bytes],
         marked: Container[bytes] = (),
         mark: bytes = b"",
-        stranger: Stranger | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
         """Upper-case names: `wanted` always; `marked` are held if `mark` stands in the bytes, and may be if not.
 
         One search of a piece for the mark spares nearly all commands in `marked` from being looked at. A wanted
         command whose words are a stranger's is counted as one that nobody wants.
         """
-        self._stranger = stranger
+        self._stranger = strangers
+        self._alike = Alike(mark, strangers)
         self._wanted, self._marked, self._mark = wanted, marked, mark
         self._marking = False
         """The commands in `marked` are held in this piece."""
@@ -95,7 +77,8 @@ class RequestReader:
         out: list[Item] = []
         pos, end, named_at = 0, len(data), -1
         self._marking = bool(self._mark) and self._mark in data
-        slow_until = 0
+        slow_until, alike = 0, self._alike
+        match, made = alike.within(data), alike.made
         try:
             while pos < end:
                 if self._open:
@@ -105,8 +88,14 @@ class RequestReader:
                     if self._left == 0 and not self._skip and self._body is None:
                         self._finish(out)
                 elif data[pos] == 0x2A:
+                    if match is not None and (found := match(data, pos)) is not None:
+                        add_unwanted((found.end() - pos) // alike.length, out)
+                        pos = found.end()
+                        continue
                     if pos >= slow_until:
                         begun, pos = pos, self._whole(data, pos, out)
+                        if made != alike.made:
+                            match, made = alike.within(data), alike.made
                         if pos - begun < WINDOW_BYTES // 2:
                             # Or a stream of what `_whole` cannot read would be looked at again for each command.
                             slow_until = begun + WINDOW_BYTES
@@ -138,32 +127,35 @@ class RequestReader:
         parts = window.split(CRLF)
         at, last = 0, len(parts) - 1
         wanted, stranger, unwanted = self._wanted, self._stranger, 0
-        marked = self._marked if self._marking else ()
+        marked, alike = self._marked if self._marking else (), self._alike
         while at < last:
             stop = at + _PARTS.get(parts[at], last + 1)
             if stop > last:
                 break
             words: list[bytes | None] = parts[at + 2 : stop : 2]  # type: ignore[assignment]  # none is None yet
-            if list(map(head_of, map(len, words))) != parts[at + 1 : stop : 2]:  # type: ignore[arg-type]
+            heads = parts[at + 1 : stop : 2]
+            if list(map(head_of, map(len, words))) != heads:  # type: ignore[arg-type]
                 break
-            name = parts[at + 2]
+            name = sent = parts[at + 2]
             if name not in wanted:
                 name = name.upper()
             if name in wanted or name in marked:
                 words[0] = name
                 if stranger is not None and stranger(words):
+                    alike.saw(heads, sent, words[1])
                     unwanted += 1
                     at = stop
                     continue
                 if unwanted:
-                    _count(unwanted, out)
+                    add_unwanted(unwanted, out)
                     unwanted = 0
                 out.append(Request(words, len(words)))
             else:
+                alike.saw(heads, sent)
                 unwanted += 1
             at = stop
         if unwanted:
-            _count(unwanted, out)
+            add_unwanted(unwanted, out)
         return pos + len(window) - len(CRLF.join(parts[at:]))
 
     def _start(self, data: bytes, pos: int, end: int, out: list[Item]) -> int:
@@ -261,7 +253,7 @@ class RequestReader:
         self._open = False
         words, self._words = self._words, None
         if words is None or (self._stranger is not None and self._stranger(words)):
-            _count(1, out)
+            add_unwanted(1, out)
         else:
             out.append(Request(words, self._count))
 
@@ -290,10 +282,3 @@ class RequestReader:
         if len(self._rest) > LINE_BYTES_MAX + NAME_BYTES_MAX:
             raise ClientWireError("a line that is too long")
         return len(data)
-
-
-def _count(unwanted: int, out: list[Item]) -> None:
-    if out and type(out[-1]) is int and out[-1] > 0:
-        out[-1] += unwanted
-    else:
-        out.append(unwanted)

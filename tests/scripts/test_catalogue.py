@@ -245,8 +245,8 @@ def test_a_stranger_is_a_sha_that_nobody_knows_on_keys_of_others():
     catalogue = Catalogue(("emq",))
     mine, theirs = keys("1:lock")[0], b"cache:1"
     known, unknown = sha_of("extendLock-2"), b"f" * 40
-    assert catalogue.is_stranger(evalsha_upper(unknown, theirs))
-    assert catalogue.is_stranger([b"EVALSHA", unknown, b"0", b"argument"])
+    assert catalogue.strangers(evalsha_upper(unknown, theirs))
+    assert catalogue.strangers([b"EVALSHA", unknown, b"0", b"argument"])
     for call in (
         evalsha_upper(known, theirs),  # a known sha counts under any prefix
         evalsha_upper(known.upper(), theirs),
@@ -256,11 +256,11 @@ def test_a_stranger_is_a_sha_that_nobody_knows_on_keys_of_others():
         [b"EVALSHA", unknown],
         [b"EVAL", b"return 1", b"1", theirs],  # its text may be learnt
     ):
-        assert not catalogue.is_stranger(call)
+        assert not catalogue.strangers(call)
     text, sha = changed("extendLock-2")
-    assert catalogue.is_stranger(evalsha_upper(sha, theirs))
+    assert catalogue.strangers(evalsha_upper(sha, theirs))
     catalogue.script_loaded(text)
-    assert not catalogue.is_stranger(evalsha_upper(sha, theirs))
+    assert not catalogue.strangers(evalsha_upper(sha, theirs))
 
 
 def evalsha_upper(sha: bytes, key: bytes) -> list[bytes | None]:

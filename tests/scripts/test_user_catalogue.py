@@ -130,7 +130,7 @@ def test_an_added_script_is_recognised_by_its_sha_and_its_text_under_any_prefix(
     assert len(own) == 678
     assert list(own)[-1].sha == SHA
     assert SHA not in own.published
-    assert not own.is_stranger([b"EVALSHA", SHA.encode(), b"1", b"other", b""])
+    assert not own.strangers([b"EVALSHA", SHA.encode(), b"1", b"other", b""])
     own.script_loaded(RENEW)
     assert not own._learned
 

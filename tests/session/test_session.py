@@ -259,8 +259,12 @@ def test_behind_quit_nothing_is_asked():
     assert Fed().client(words("QUIT")).server(b"-NOPERM no\r\n").session.blinded == "QUIT was refused"
 
 
-def _is_stranger(call: Sequence[bytes | None]) -> bool:
-    return len(call) > 1 and call[1] == b"f" * 40
+class _Strangers:
+    age = 0
+    prefixes = (b"bull:",)
+
+    def __call__(self, call: Sequence[bytes | None]) -> bool:
+        return len(call) > 1 and call[1] == b"f" * 40
 
 
 STRANGER = words("evalsha", "f" * 40, 1, "elsewhere:1", "a")
@@ -270,6 +274,7 @@ STRANGER = words("evalsha", "f" * 40, 1, "elsewhere:1", "a")
     "said",
     [
         STRANGER * 3,
+        STRANGER * 100,
         words("MULTI") + STRANGER + mark(5) + STRANGER + words("EXEC"),
         words("MULTI") + STRANGER + words("DISCARD"),
         words("CLIENT", "REPLY", "SKIP") + STRANGER,
@@ -283,7 +288,7 @@ def test_a_stranger_left_out_changes_nothing_that_is_paired(redis_session: Redis
     prepare(redis_session)
     asked = mark(1) + said + mark(2) + STRANGER + mark(3)
     answers = converse(redis_session, asked)
-    kept, left, cut = Fed().client(asked), Fed(_is_stranger).client(asked), Fed(_is_stranger)
+    kept, left, cut = Fed().client(asked), Fed(_Strangers()).client(asked), Fed(_Strangers())
     cut.client(*(asked[at : at + 1] for at in range(len(asked))))
     for fed in (kept, left, cut):
         fed.server(answers)

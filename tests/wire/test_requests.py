@@ -6,16 +6,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from emqproxy.wire.frames import WINDOW_BYTES, ClientWireError
-from emqproxy.wire.requests import (
+from emqproxy.wire.frames import (
     HELD_WORD_BYTES_MAX,
     HELD_WORDS_MAX,
     MARKED_WORD_BYTES_MAX,
-    NO_COMMAND,
-    Item,
-    Request,
-    RequestReader,
+    WINDOW_BYTES,
+    ClientWireError,
 )
+from emqproxy.wire.items import NO_COMMAND, Item, Request
+from emqproxy.wire.requests import RequestReader
 
 WANTED = {b"EVALSHA", b"SELECT"}
 
