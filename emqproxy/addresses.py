@@ -14,7 +14,7 @@ REDIS_PORT: Final = 6379
 SOCKET_PATH_BYTES_MAX: Final = 107
 """What `sockaddr_un` holds on Linux, less its closing zero."""
 
-LISTEN_FORMS: Final = "tcp://HOST:PORT or unix:///PATH"
+LISTEN_FORMS: Final = "tcp://HOST:PORT, tls://HOST:PORT or unix:///PATH"
 IPV6_FORM: Final = "write an IPv6 host in brackets, as in tcp://[::1]:6380"
 UPSTREAM_FORMS: Final = "redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH"
 
@@ -39,34 +39,32 @@ class HostPort:
 
 @dataclass(frozen=True)
 class Listen:
-    """Where clients connect: `host` and `port` of a "tcp" one (port 0 is any free port), `path` of a "unix" one."""
+    """Where clients connect: `path` of a "unix" one, else `host` and `port` (0 is any free port)."""
 
-    kind: Literal["tcp", "unix"]
+    kind: Literal["tcp", "tls", "unix"]
     host: str = ""
     port: int = 0
     path: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """From `tcp://HOST:PORT`, `HOST:PORT` or `unix:///PATH`."""
+        """From `tcp://HOST:PORT`, `HOST:PORT`, `tls://HOST:PORT` or `unix:///PATH`."""
         scheme, colon, _ = text.lower().partition("://")
         if not colon:
             text, scheme = f"tcp://{text}", "tcp"
-        if scheme == "tls":
-            raise ValueError("tls:// is not built yet; write tcp://HOST:PORT, and let clients connect without TLS")
         split = _split(text)
         if split.query or split.fragment or "@" in split.netloc:
             raise ValueError(f"write {LISTEN_FORMS}, without a user, a query or a fragment")
         if scheme == "unix":
             return cls("unix", path=_path(split))
-        if scheme != "tcp":
+        if scheme not in ("tcp", "tls"):
             raise ValueError(f"unknown scheme {scheme}://; write {LISTEN_FORMS}")
         if split.path:
-            raise ValueError("write tcp://HOST:PORT, without a path")
-        return cls("tcp", _host(split), _port(split))
+            raise ValueError(f"write {scheme}://HOST:PORT, without a path")
+        return cls("tls" if scheme == "tls" else "tcp", _host(split), _port(split))
 
     def __str__(self) -> str:
-        return f"unix://{self.path}" if self.kind == "unix" else f"tcp://{HostPort(self.host, self.port)}"
+        return f"unix://{self.path}" if self.kind == "unix" else f"{self.kind}://{HostPort(self.host, self.port)}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from emqproxy.addresses import HostPort, Listen, Upstream
-from emqproxy.config_sources import ConfigError, load_into, printable
+from emqproxy.config_sources import ConfigError, KeyValueError, load_into, printable
 
 __all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load", "printable"]
 
@@ -117,6 +117,37 @@ class ObserverTable(_Table):
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
 
 
+_PATH: Final = r"^[^\x00]*$"
+_IN_CERT_FILE: Final = 'the path of a PEM file; "": the key stands in cert_file'
+
+
+class _Identity(_Table):
+    """Who we are over TLS."""
+
+    cert_file: str = Field(default="", pattern=_PATH, description="the path of a PEM file: certificate, intermediates")
+    key_file: str = Field(default="", pattern=_PATH, description=_IN_CERT_FILE)
+    key_password: SecretStr = Field(default=SecretStr(""), description="the password of the private key")
+    key_password_file: str = Field(default="", description="the path of a file that holds it")
+    """`load` reads it into `key_password`."""
+
+
+class TlsTable(_Identity):
+    """Of `tls://` listeners."""
+
+    client_ca_file: str = Field(default="", pattern=_PATH, description='the path of a PEM file; "": no client is asked')
+    handshake_timeout: Annotated[float, BeforeValidator(_number)] = Field(
+        default=10, gt=0, le=600, description="seconds above 0, at most 600, like 10"
+    )
+
+
+class UpstreamTlsTable(_Identity):
+    """Of a `rediss://` upstream."""
+
+    ca_file: str = Field(default="", pattern=_PATH, description='the path of a PEM file; "": what the system trusts')
+    server_name: str = Field(default="", pattern=r"^[^\x00-\x20]*$", description="a host's name, like redis.internal")
+    insecure_skip_verify: bool = Field(default=False, description="true or false")
+
+
 class ScriptsTable(_Table):
     """Scripts of the user's own."""
 
@@ -168,6 +199,8 @@ class Config(_Table):
     scripts: ScriptsTable = Field(default=ScriptsTable(), description="a table [scripts]")
     limits: LimitsTable = Field(default=LimitsTable(), description="a table [limits]")
     drain: DrainTable = Field(default=DrainTable(), description="a table [drain]")
+    tls: TlsTable = Field(default=TlsTable(), description="a table [tls]")
+    upstream_tls: UpstreamTlsTable = Field(default=UpstreamTlsTable(), description="a table [upstream_tls]")
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -184,10 +217,21 @@ class Config(_Table):
     @field_validator("listen", mode="after")
     @classmethod
     def _once_each(cls, listen: tuple[Listen, ...]) -> tuple[Listen, ...]:
-        fixed = [address for address in listen if address.kind == "unix" or address.port]
+        fixed = [(at.host, at.port, at.path) for at in listen if at.kind == "unix" or at.port]
         if len(set(fixed)) != len(fixed):
             raise ValueError("the same address stands twice; write each once")
         return listen
+
+    @model_validator(mode="after")
+    def _tls_where_it_is_configured(self) -> Config:
+        for name, table in (("tls", self.tls), ("upstream_tls", self.upstream_tls)):
+            if not table.cert_file and (table.key_file or table.key_password.get_secret_value()):
+                raise KeyValueError(f"{name}.cert_file", "there is a key and no certificate; write its PEM file's path")
+        if any(one.kind == "tls" for one in self.listen) and not self.tls.cert_file:
+            raise KeyValueError("tls.cert_file", "a tls:// listener has no certificate; write its PEM file's path")
+        if self.upstream_tls != UpstreamTlsTable() and not self.upstream.tls:  # it would go out in the clear
+            raise KeyValueError("upstream", "[upstream_tls] is set and it is no rediss://; write rediss://HOST:PORT")
+        return self
 
     def lines(self) -> Iterator[str]:
         """The whole as TOML, fit to be shown: no password, no key."""

@@ -1,6 +1,6 @@
 """Where a configuration comes from: flags, environment, file; and the one line that is said when it is wrong.
 
-Knows files, variables and pydantic's errors; no key by name but the one that is read from a file of its own.
+Knows files, variables and pydantic's errors; no key by name but the secrets that may stand in files of their own.
 """
 
 from __future__ import annotations
@@ -48,8 +48,20 @@ WORDS: Final[Mapping[str, str]] = {
 """Instead of pydantic's own, which name its insides. It may go on saying what a number is to be above or below."""
 
 
+SECRET_FILES: Final = ("trace.token_key", "tls.key_password", "upstream_tls.key_password")
+"""Secrets that may stand in a file of their own (`…_file`): a Kubernetes or Docker secret is mounted as one."""
+
+
 class ConfigError(Exception):
     """One line that names the flag, variable or key, and says what to write instead."""
+
+
+class KeyValueError(ValueError):
+    """What is wrong with one key in the light of others: told of a whole model, it names the key itself."""
+
+    def __init__(self, key: str, words: str) -> None:
+        super().__init__(words)
+        self.key = key
 
 
 def printable(text: str) -> str:
@@ -64,7 +76,8 @@ def load_into(model: type[M], file: str | None, flags: Mapping[str, object]) -> 
     file = file or os.environ.get(FILE_VARIABLE) or None
     sources = _Sources(model, file, flags)
     merged = sources.merged()
-    _read_key_file(merged, sources)
+    for secret in SECRET_FILES:
+        _read_secret(secret, merged, sources)
     try:
         return model.model_validate(merged)
     except ValidationError as error:
@@ -100,7 +113,7 @@ class _Sources:
         names = [str(part) for part in error["loc"] if isinstance(part, str)]
         while len(names) > 1 and error["type"] != "extra_forbidden" and ".".join(names) not in self._hints:
             names.pop()
-        key = ".".join(names)
+        key = ".".join(names) or getattr(error.get("ctx", {}).get("error"), "key", "")
         if error["type"] == "extra_forbidden":
             return f"{self.origin(key)}: {self._unknown(key)}"
         if error["type"] == "value_error" and str(error["ctx"]["error"]) != "not a number":
@@ -141,22 +154,22 @@ class _Sources:
         return "unknown; remove it"
 
 
-def _read_key_file(merged: dict[str, Any], sources: _Sources) -> None:
-    """The one secret that may stand in a file of its own: a Kubernetes or Docker secret is mounted as one."""
-    trace = merged.get("trace")
-    path = trace.get("token_key_file") if isinstance(trace, dict) else None
-    if not isinstance(trace, dict) or not isinstance(path, str) or not path:
+def _read_secret(key: str, merged: dict[str, Any], sources: _Sources) -> None:
+    name, _, secret = key.partition(".")
+    table = merged.get(name)
+    path = table.get(f"{secret}_file") if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(path, str) or not path:
         return
-    named = sources.origin("trace.token_key_file")
-    if trace.get("token_key"):
-        raise ConfigError(f"{named}: {sources.origin('trace.token_key')} is set too; write one of the two")
+    named = sources.origin(f"{key}_file")
+    if table.get(secret):
+        raise ConfigError(f"{named}: {sources.origin(key)} is set too; write one of the two")
     try:
-        trace["token_key"] = Path(path).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+        table[secret] = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise ConfigError(f"{named}: cannot read {path} ({reason}); write the path of a readable file") from None
-    if not trace["token_key"]:
-        raise ConfigError(f"{named}: {path} is empty; write the key into it")
+    if not table[secret]:
+        raise ConfigError(f"{named}: {path} is empty; write the {secret.rpartition('_')[2]} into it")
 
 
 def _read_toml(file: str) -> dict[str, Any]:

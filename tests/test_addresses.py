@@ -19,6 +19,7 @@ from emqproxy.addresses import HostPort, Listen, Upstream
         ("tcp://[::1]:6380", Listen("tcp", "::1", 6380)),
         ("[::]:6380", Listen("tcp", "::", 6380)),
         ("TCP://Host:65535", Listen("tcp", "host", 65535)),
+        ("TLS://[::1]:6380", Listen("tls", "::1", 6380)),
         ("unix:///run/emqproxy.sock", Listen("unix", path="/run/emqproxy.sock")),
         ("unix:///run/a%20b", Listen("unix", path="/run/a b")),
     ],
@@ -31,8 +32,8 @@ def test_listen(text: str, value: Listen) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tls://0.0.0.0:6380", "not built yet; write tcp://"),
-        ("http://0.0.0.0:6380", "unknown scheme http://; write tcp://HOST:PORT or unix:///PATH"),
+        ("tls://0.0.0.0:6380/0", "write tls://HOST:PORT, without a path"),
+        ("http://0.0.0.0:6380", "unknown scheme http://; write tcp://HOST:PORT, tls://HOST:PORT or unix:///PATH"),
         ("tcp://0.0.0.0", "the port is missing; write HOST:PORT"),
         ("tcp://:6380", "the host is missing; write HOST:PORT"),
         ("tcp://0.0.0.0:65536", "no number from 0 to 65535"),

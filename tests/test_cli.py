@@ -73,8 +73,11 @@ def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--listen"], "emqproxy run: --listen: its value is missing; write --listen and the value that"),
         (["run", "--require-upstream=1"], "emqproxy run: --require-upstream: takes no value; write --require-upstream"),
         (["run", "x"], "emqproxy run: got unexpected extra argument(s) (x); write it as emqproxy run --help shows"),
-        (["run", "--listen", "ftp://x:1"], "emqproxy run: --listen: unknown scheme ftp://; write tcp://HOST:PORT or"),
-        (["run", "--listen", "tls://x:1"], "emqproxy run: --listen: tls:// is not built yet; write tcp://"),
+        (
+            ["run", "--listen", "ftp://x:1"],
+            "emqproxy run: --listen: unknown scheme ftp://; write tcp://HOST:PORT, tls://HOST:PORT or",
+        ),
+        (["run", "--listen", "tls://x:1"], "emqproxy run: tls.cert_file: a tls:// listener has no certificate; write"),
         (["run", "--upstream", "redis://u:CANARY/@h"], "emqproxy run: --upstream: the port is no number"),
         (["run", "--health", "9464"], "emqproxy run: --health: "),
         (["run", "--log-level", "loud"], "emqproxy run: --log-level: unknown value; write debug, info, warning or"),

@@ -111,7 +111,16 @@ FILES = [
     ("[limits]\nlocks = 0", "limits.locks in FILE: input should be greater than or equal to 1; write a whole number"),
     ("[limits]\nlocks = 1.5", "limits.locks in FILE: not a whole number; write a whole number from 1"),
     ("[drain]\ntimeout = inf", "drain.timeout in FILE: input should be a finite number; write seconds"),
-    ('listen = ["tls://0.0.0.0:1"]', "listen in FILE: tls:// is not built yet; write tcp://HOST:PORT"),
+    ('listen = ["tls://0.0.0.0:1"]', "tls.cert_file in FILE: a tls:// listener has no certificate; write its PEM"),
+    ('listen = ["a:1", "tls://a:1"]', "listen in FILE: the same address stands twice; write each once"),
+    ('[tls]\nkey_file = "k"', "tls.cert_file in FILE: there is a key and no certificate; write its PEM file's path"),
+    ('[upstream_tls]\nkey_password = "CANARY"', "upstream_tls.cert_file in FILE: there is a key and no certificate"),
+    (
+        '[upstream_tls]\nca_file = "c"',
+        "upstream in FILE: [upstream_tls] is set and it is no rediss://; write rediss://",
+    ),
+    ("[tls]\nhandshake_timeout = 0", "tls.handshake_timeout in FILE: input should be greater than 0; write seconds"),
+    ('[tls]\nkey_password_file = "/nowhere"', "tls.key_password_file in FILE: cannot read /nowhere (No such file or"),
     ("listen = []", 'listen in FILE: an empty list; write a list like ["tcp://'),
     ("listen = [1]", 'listen in FILE: not an address; write a list like ["tcp://'),
     ("listen = 1", 'listen in FILE: not a list; write a list like ["tcp://'),
@@ -207,6 +216,14 @@ def test_a_key_may_come_from_a_file_and_is_shown_nowhere(file: Path, tmp_path: P
     key.write_text("\n")
     with pytest.raises(ConfigError, match="is empty"):
         load(str(file))
+
+
+def test_the_password_of_a_key_may_come_from_a_file_and_is_shown_nowhere(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("CANARY\n")
+    file.write_text(f'[tls]\ncert_file = "c"\nkey_password_file = "{tmp_path / "password"}"')
+    config = load(str(file))
+    assert config.tls.key_password.get_secret_value() == "CANARY"
+    assert "CANARY" not in "\n".join([*config.lines(), repr(config)])
 
 
 def test_what_is_shown_can_be_read_again(file: Path) -> None:
