@@ -43,6 +43,9 @@ class ObserverSettings(msgspec.Struct, frozen=True, array_like=True):
     journal_max_bytes: int = 0
     """Above 0: rotate, keep one."""
     log_level: str = "info"
+    admin_host: str = ""
+    """Where /metrics is served; empty for nowhere."""
+    admin_port: int = 0
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -141,14 +144,61 @@ class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=Fal
     attempt: Attempt
 
 
+class Spread(msgspec.Struct, frozen=True, array_like=True):
+    """How often something took how long, since the data plane began."""
+
+    counts: tuple[int, ...]
+    """One for each bound, up to and with it, and one for what is above the last."""
+    sum_ns: int
+
+
+class Calls(msgspec.Struct, frozen=True, array_like=True):
+    """How long the calls of one script took."""
+
+    command: str
+    script: str
+    """Empty for a command that is none."""
+    error: str
+    """The prefix of Redis's error; empty for none."""
+    took: Spread
+
+
+class Gauges(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Each second: the data plane's own figures. Counts are since it began."""
+
+    ready: bool
+    ready_body: str
+    """What /readyz says, as JSON."""
+    clients: int
+    """Connections that are open, as `servers`."""
+    servers: int
+    inflight: int
+    """Recognised calls whose answer is out."""
+    to_server_bytes: int
+    to_client_bytes: int
+    noscripts: int
+    unrecognised: int
+    guessed: int
+    faults: int
+    reloads_ok: int
+    reloads_failed: int
+    overhead: Spread
+    loop_lag: Spread
+    calls: tuple[Calls, ...]
+
+
 class Backlog(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """First in a packet behind which many wait: the observer is too slow, and is to tell only what matters most."""
+    """Whether the observer is too slow, and is to tell only what matters most; said when it changes."""
 
     waiting: int
-    """Messages behind this packet."""
+    """Messages behind this one; 0: it need not hurry any more."""
 
 
-Message: TypeAlias = Hello | Anchor | Snapshot | Record | AttemptOver | Backlog
+Message: TypeAlias = Hello | Anchor | Gauges | Snapshot | Record | AttemptOver | Backlog
 LENGTH_BYTES: Final = 4
+OVERHEAD_BOUNDS_NS: Final = tuple(1_000 * us for us in (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000))
+LAG_BOUNDS_NS: Final = tuple(1_000_000 * ms for ms in (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000))
+CALL_BOUNDS_NS: Final = tuple(1_000_000 * ms for ms in (1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000))
+"""What `Gauges` spreads over; both ends are of one release."""
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """A batch longer than this is not ours: the reader of the pipe ends instead of allocating."""

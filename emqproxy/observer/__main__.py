@@ -1,5 +1,7 @@
 """`python -m emqproxy.observer FD`: the observer's process. FD is the read end of the data plane's pipe.
 
+It gives way to the data plane where there is no processor for both: what waits is told when there is one again.
+
 It lives as long as the pipe: SIGINT, SIGTERM and SIGHUP go to the whole group of a terminal or a container, and the
 data plane drains first.
 """

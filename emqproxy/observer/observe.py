@@ -7,9 +7,11 @@ of one consumer is counted and stays its own (`faults.Guard`).
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
 from emqproxy import logs
@@ -27,6 +29,7 @@ from emqproxy.records import Anchor, Backlog, Hello, Message
 
 _COLLECT_AFTER: Final = 20_000
 """Objects made and not let go of again."""
+NICENESS: Final = 5
 FLUSH_S: Final = 3.0
 """How long the last spans may take; the SDK's own shutdown takes 30 s where the collector is down."""
 
@@ -66,8 +69,8 @@ class Observer:
     def on_batch(self, batch: list[Message]) -> None:
         """Tells every consumer of every message, in order; the journal's lines are written first."""
         emitter = self._telemetry.emitter
-        if emitter is not None:
-            emitter.shedding = isinstance(batch[0], Backlog) if batch else False
+        if emitter is not None and batch and isinstance(batch[0], Backlog):  # it stands alone
+            emitter.shedding = batch[0].waiting > 0
         begun = 0
         if Anchor in map(type, batch):
             for place, message in enumerate(batch):
@@ -123,6 +126,7 @@ def observe(fd: int) -> int:
     logs.configure(hello.settings.log_level, stream)
     observer = Observer(hello, stream)
     collect_less()
+    give_way()
     for batch in _after(first, batches):
         observer.on_batch(batch)
     if inbox.why != "eof" or inbox.undecodable:
@@ -135,6 +139,18 @@ def collect_less() -> None:
     """Records hold no cycles, and all of them are let go of soon: the collector has next to nothing to find."""
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
+
+
+def give_way() -> None:
+    """From now on the processor is others' first: of one that two want, we get a quarter.
+
+    Linux shares first between sessions, of which we are one, and then within them; each has its own niceness.
+    """
+    try:
+        os.nice(NICENESS)
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
+    except OSError:
+        pass  # neither is needed
 
 
 def _after(first: list[Message], rest: Iterator[list[Message]]) -> Iterator[list[Message]]:

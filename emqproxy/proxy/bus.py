@@ -12,21 +12,23 @@ import errno
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
-
-import msgspec
 
 from emqproxy.locks.verdicts import Attempt
 from emqproxy.logs import Log, RateLimited
 from emqproxy.proxy import clock
-from emqproxy.records import LENGTH_BYTES, Anchor, AttemptOver, Backlog, Hello, Message, Record, Snapshot
+from emqproxy.proxy.packets import Packets, is_backlog, pack, records, records_in
+from emqproxy.records import Anchor, Backlog, Hello, Message, Snapshot
 
 BATCH_MAX: Final = 64
 """Messages in one packet: about 40 kB, a fifth of what the kernel lets one packet hold."""
 BATCH_DELAY_S: Final = 0.01
-WAITING_MAX: Final = 20_000
-"""Messages that wait for the observer, about 12 MB; past it the newest is dropped and counted."""
+WAITING_MAX: Final = 64_000
+"""Messages that wait for the observer, about 25 MB; past it the newest is dropped and counted. The observer gives way
+to the data plane where there is no processor for both: a burst of half a minute is told when it is over."""
+WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of packets that wait: names may be long."""
 BACKLOG: Final = WAITING_MAX // 2
 """From so many on the observer is told that it is behind, so that it sheds spans before we drop records."""
 HEARTBEAT_S: Final = 1.0
@@ -51,13 +53,13 @@ class Bus:
         self._hello, self._open_attempts = hello, open_attempts
         self._log = RateLimited(log)
         self._waiting: deque[Message] = deque()
-        self._packets: deque[bytes] = deque()
-        """Packets that go before what waits: a greeting, and what a dead observer had not read."""
+        self._packets = Packets()
+        """Packets that go before what waits: a greeting, what a dead observer had not read, what could not be sent."""
+        self._said_behind = False
+        """The observer was told that it is behind."""
         self._greeting: frozenset[bytes] = frozenset()
         self._greeted = False
         """An observer is there and its greeting stands first in line. Until then nothing is sent."""
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(list[Message])
         self._flush: asyncio.TimerHandle | None = None
         self._blocked = False
         self._near, self._far = _pair()
@@ -84,7 +86,7 @@ class Bus:
                     self._send()
                     if self._behind:
                         await asyncio.sleep(BATCH_DELAY_S)
-        self.dropped += _records(self._waiting) + sum(map(self._records_in, self._packets))
+        self.dropped += records(self._waiting) + sum(map(records_in, self._packets))
         for handle in (self._heart, self._flush):
             if handle is not None:
                 handle.cancel()
@@ -113,13 +115,22 @@ class Bus:
         return bool(self._packets or self._waiting)
 
     @property
+    def _far_behind(self) -> bool:
+        return self._behind_by >= BACKLOG or self._packets.size_bytes >= WAITING_BYTES_MAX // 2
+
+    @property
+    def _behind_by(self) -> int:
+        """Messages that wait."""
+        return len(self._waiting) + self._packets.messages
+
+    @property
     def fault(self) -> str | None:
         """Why telemetry is degraded, in words; None while it is not."""
         if not self._running:
             return "the observer is not running"
         if self._blocked and self.dropped:
             return f"{self.dropped} records were dropped"
-        return "the observer is behind: it sheds spans" if len(self._waiting) >= BACKLOG else None
+        return "the observer is behind: it sheds spans" if self._far_behind else None
 
     @property
     def pid(self) -> int | None:
@@ -159,10 +170,11 @@ class Bus:
         attempts = self._open_attempts()
         greeting: list[Message] = [self._hello(self.restarts), self._anchor()]
         greeting += [Snapshot(attempts[i : i + SNAPSHOT_MAX]) for i in range(0, len(attempts), SNAPSHOT_MAX)]
-        packets = [self._pack([message]) for message in greeting]
+        packets = [pack([message]) for message in greeting]
         self._greeting = frozenset(packets)
-        self._packets.extendleft(reversed(packets))
-        self._greeted = True
+        for packet in reversed(packets):
+            self._packets.prepend(packet)
+        self._greeted, self._said_behind = True, False
         self._schedule()
 
     def _salvage(self) -> None:
@@ -174,7 +186,8 @@ class Bus:
             while packet := self._far.recv(2 * PACKET_BYTES_MAX):
                 unread.append(packet)
         # In the order they were given: what was sent stands before what could not be sent any more.
-        self._packets = deque(packet for packet in (*unread, *self._packets) if packet not in self._greeting)
+        left = [packet for packet in (*unread, *self._packets) if packet not in self._greeting]
+        self._packets.replace([packet for packet in left if not is_backlog(packet)])  # it is told of its own
         self._hang_up()
         self._near, self._far = _pair()
 
@@ -201,14 +214,17 @@ class Bus:
 
     def tell(self, message: Message) -> None:
         """Puts it in line, or counts it as dropped."""
-        if len(self._waiting) >= WAITING_MAX:
-            self.dropped += _records([message])
+        if self._behind_by >= WAITING_MAX or self._packets.size_bytes >= WAITING_BYTES_MAX:
+            self.dropped += records([message])
             self._log.warning(
                 "records are dropped: the observer is slow or gone", now=clock.now(), dropped=self.dropped
             )
             return
         self._waiting.append(message)
-        if self._flush is None and not self._blocked:
+        if self._blocked:
+            if len(self._waiting) >= BATCH_MAX:  # bytes take a third of the room
+                self._pack_next()
+        elif self._flush is None:
             self._schedule()
 
     def _schedule(self) -> None:
@@ -220,10 +236,10 @@ class Bus:
             self._flush.cancel()
             self._flush = None
         while self._greeted and self._behind:
-            if not self._packets:
-                self._packets.append(self._next_packet())
+            self._line_up()
+            packet = self._packets.first
             try:
-                self._near.send(self._packets[0])
+                self._near.send(packet)
             except (BlockingIOError, InterruptedError):
                 self._block()
                 return
@@ -231,31 +247,30 @@ class Bus:
                 if error.errno == errno.ENOBUFS:  # the kernel has no room just now
                     self._schedule()
                     return
-                self.dropped += self._records_in(self._packets[0])
+                self.dropped += records_in(packet)
                 self._log.error("records cannot be handed over", now=clock.now(), error=str(error))
-            self._packets.popleft()
+            self._packets.pop()
 
-    def _next_packet(self) -> bytes:
-        """The first messages in line, as many as fit."""
+    def _line_up(self) -> None:
+        """Puts the next packet first in line: where it is news that many wait, or no longer, one that says so."""
+        if not self._packets:
+            self._pack_next()
+        if self._far_behind is not self._said_behind and self._packets.first not in self._greeting:
+            self._said_behind = not self._said_behind
+            self._packets.prepend(pack([Backlog(self._behind_by if self._said_behind else 0)]))
+
+    def _pack_next(self) -> None:
+        """The first messages in line, as many as fit, become a packet."""
         waiting = self._waiting
         count = min(BATCH_MAX, len(waiting))
-        head: list[Message] = [Backlog(len(waiting) - count)] if len(waiting) - count >= BACKLOG else []
         while True:
-            packet = self._pack(head + [waiting[i] for i in range(count)])
+            packet = pack([waiting[i] for i in range(count)])
             if len(packet) <= PACKET_BYTES_MAX or count == 1:
                 break
             count //= 2
         for _ in range(count):
             waiting.popleft()
-        return packet
-
-    def _pack(self, messages: list[Message]) -> bytes:
-        body = self._encoder.encode(messages)
-        return len(body).to_bytes(LENGTH_BYTES, "big") + body
-
-    def _records_in(self, packet: bytes) -> int:
-        """How many losses it is if this packet goes nowhere."""
-        return _records(self._decoder.decode(memoryview(packet)[LENGTH_BYTES:]))
+        self._packets.append(packet)
 
     def _block(self) -> None:
         if not self._blocked:
@@ -266,10 +281,6 @@ class Bus:
         asyncio.get_running_loop().remove_writer(self._near)
         self._blocked = False
         self._send()
-
-
-def _records(messages: Iterable[Message]) -> int:
-    return sum(isinstance(message, (Record, AttemptOver)) for message in messages)
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

@@ -254,8 +254,10 @@ def test_an_observer_that_is_behind_sheds_healthy_spans_and_no_line(tmp_path: Pa
     before, behind, flagged, after = (Story(job=b"%d" % n, numbers=numbers) for n in range(4))
     with OtlpReceiver() as receiver, ObserverProcess({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, **SOON}) as observer:
         observer.send(hello(ObserverSettings(journal=str(path))), ANCHOR, before.acquire(0), before.finish(1))
-        observer.send(Backlog(12_000), behind.acquire(2), behind.renew(3), behind.finish(4), flagged.acquire(5))
-        observer.send(Backlog(11_000), flagged.renew(20_000, Grade.LATE), flagged.finish(21_000))
+        observer.send(Backlog(12_000))
+        observer.send(behind.acquire(2), behind.renew(3), behind.finish(4), flagged.acquire(5))
+        observer.send(flagged.renew(20_000, Grade.LATE), flagged.finish(21_000))
+        observer.send(Backlog(0))
         observer.send(after.acquire(22_000), after.finish(22_001))
         spans = receiver.wait_for(lambda spans: len(spans) == 8)
         out, _ = observer.close()
@@ -273,7 +275,8 @@ def test_that_spans_are_shed_is_said_at_a_heartbeat() -> None:
     story = Story()
     with OtlpReceiver() as receiver, ObserverProcess({"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, **SOON}) as observer:
         observer.send(hello(), ANCHOR)
-        observer.send(Backlog(12_000), story.acquire(0), story.finish(1))
+        observer.send(Backlog(12_000))
+        observer.send(story.acquire(0), story.finish(1))
         observer.send(anchor(1))
         observer.send(anchor(2))
         out, _ = observer.close()
