@@ -23,6 +23,7 @@ def readiness(
     *,
     listening: bool,
     draining: bool,
+    full: bool,
     upstream_answered_at: Instant | None,
     upstream_error: str | None,
     telemetry_fault: str | None,
@@ -34,6 +35,8 @@ def readiness(
         reason = "draining"
     elif not listening:
         reason = "not listening yet"
+    elif full:
+        reason = "no descriptors are left for more clients"
     elif upstream_answered_at is None or now - upstream_answered_at > ANSWER_AGE_NS_MAX:
         reason = f"upstream does not answer: {upstream_error or 'no PING was answered yet'}"
     telemetry: Literal["ok", "degraded"] = "degraded" if telemetry_fault else "ok"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from emqproxy.config import HostPort, Listen
+from emqproxy.proxy.accepting import Acceptor, Room
 
 BACKLOG: Final = 1024
 """Workers reconnect all at once after a restart."""
@@ -21,10 +22,11 @@ class CannotStartError(Exception):
 
 
 class Listeners:
-    """All listeners of one sidecar."""
+    """All listeners of one sidecar. Whoever makes room calls `resume`."""
 
-    def __init__(self) -> None:
-        self._servers: list[asyncio.AbstractServer] = []
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._acceptors: list[Acceptor] = []
         self._paths: list[tuple[str, int]] = []
         """Socket files that are ours, with their inode: another's in the same place stays."""
         self.addresses: list[str] = []
@@ -32,29 +34,32 @@ class Listeners:
 
     async def open(self, listen: tuple[Listen, ...], factory: Callable[[], asyncio.Protocol]) -> None:
         """Opens all, or raises CannotStartError with none left open."""
-        loop = asyncio.get_running_loop()
         for one in listen:
             try:
                 if one.kind == "unix":
-                    _remove_stale(one.path)
-                    server: asyncio.AbstractServer = await loop.create_unix_server(factory, one.path, backlog=BACKLOG)
+                    sockets = [_unix_socket(one.path)]
                     self._paths.append((one.path, os.stat(one.path).st_ino))
                     self.addresses.append(str(one))
                 else:
-                    server = await loop.create_server(factory, one.host, one.port, backlog=BACKLOG)
-                    port = server.sockets[0].getsockname()[1]
-                    self.addresses.append(f"tcp://{HostPort(one.host, port)}")
+                    sockets = await tcp_sockets(one.host, one.port)
+                    self.addresses.append(f"tcp://{HostPort(one.host, sockets[0].getsockname()[1])}")
             except OSError as error:
                 self.close()
                 why = f"{error.strerror or error}; give --listen another"
                 raise CannotStartError(f"cannot listen on {one}: {why}") from None
-            self._servers.append(server)
+            self._acceptors += [Acceptor(sock, factory, self._room) for sock in sockets]
+        self.resume()
+
+    def resume(self) -> None:
+        """There is room again."""
+        for acceptor in self._acceptors:
+            acceptor.resume()
 
     def close(self) -> None:
         """Stops accepting; connections that exist go on."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
         for path, inode in self._paths:
             try:
                 if os.stat(path).st_ino == inode:
@@ -62,6 +67,39 @@ class Listeners:
             except OSError:
                 continue
         self._paths.clear()
+
+
+async def tcp_sockets(host: str, port: int) -> list[socket.socket]:
+    """A socket that listens on each address of this host; OSError, with none left open, where one cannot be had."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            made.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+    except OSError:
+        for sock in made:
+            sock.close()
+        raise
+    return made
+
+
+def _unix_socket(path: str) -> socket.socket:
+    _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _remove_stale(path: str) -> None:

@@ -25,6 +25,7 @@ from emqproxy import logs
 from emqproxy.config import Config, printable
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.proxy import clock
+from emqproxy.proxy.accepting import Room
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.health import Health, Ready, readiness
 from emqproxy.proxy.listeners import CannotStartError, Listeners
@@ -79,7 +80,8 @@ class DataPlane:
         self.lag = clock.LoopLag(self.ledger.paused)
         self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)
         self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, Unrecognised(config.prefixes, self.log))
-        self.listeners = Listeners()
+        self.room = Room(lambda: len(self._relays), self.limited)
+        self.listeners = Listeners(self.room)
         self.probe = UpstreamProbe(config.upstream, clock.now, self._topology)
         self._run_id = str(uuid.uuid4())
         self._relays: set[Relay] = set()
@@ -182,6 +184,7 @@ class DataPlane:
         """A client has gone, and its connection to Redis with it."""
         self._relays.discard(relay)
         self._changed.set()
+        self.listeners.resume()
 
     # ---------------------------------------------------------------- what is said
 
@@ -241,6 +244,7 @@ class DataPlane:
         return readiness(
             listening=self._listening,
             draining=self._draining,
+            full=not self.room(0),
             upstream_answered_at=self.probe.answered_at,
             upstream_error=self.probe.error,
             telemetry_fault=self.bus.fault,

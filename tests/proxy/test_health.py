@@ -17,6 +17,7 @@ NOW = 50_000_000_000
 GOOD: dict[str, Any] = {
     "listening": True,
     "draining": False,
+    "full": False,
     "upstream_answered_at": NOW - 1,
     "upstream_error": None,
     "telemetry_fault": None,
@@ -31,6 +32,8 @@ GOOD: dict[str, Any] = {
         ({"listening": False}, False, "not listening yet"),
         ({"draining": True}, False, "draining"),
         ({"draining": True, "listening": False}, False, "draining"),
+        ({"draining": True, "full": True}, False, "draining"),
+        ({"full": True}, False, "no descriptors are left for more clients"),
         ({"upstream_answered_at": None}, False, "upstream does not answer: no PING was answered yet"),
         ({"upstream_answered_at": None, "upstream_error": "refused"}, False, "upstream does not answer: refused"),
         ({"upstream_answered_at": NOW - ANSWER_AGE_NS_MAX}, True, None),

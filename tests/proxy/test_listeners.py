@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import structlog
 import uvloop
 
 from emqproxy.config import Listen
+from emqproxy.logs import RateLimited
+from emqproxy.proxy.accepting import Room
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 
 
@@ -38,7 +41,7 @@ def greeting(path: Path) -> bytes:
 
 def opened(*listen: Listen, look: Callable[[Listeners], None] = lambda _: None) -> None:
     async def run() -> None:
-        listeners = Listeners()
+        listeners = Listeners(Room(lambda: 0, RateLimited(structlog.get_logger())))
         await listeners.open(listen, Greeter)
         try:
             await asyncio.to_thread(look, listeners)
