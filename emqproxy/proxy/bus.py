@@ -19,7 +19,7 @@ from emqproxy.locks.verdicts import Attempt
 from emqproxy.logs import Log, RateLimited
 from emqproxy.proxy import clock
 from emqproxy.proxy.packets import Packets, is_backlog, pack, records, records_in
-from emqproxy.records import Anchor, Backlog, Hello, Message, Snapshot
+from emqproxy.records import Anchor, Backlog, Gauges, Hello, Message, Snapshot
 
 BATCH_MAX: Final = 64
 """Messages in one packet: about 40 kB, a fifth of what the kernel lets one packet hold."""
@@ -45,12 +45,16 @@ class Bus:
     """The data plane's end. `hello(restarts)` and `open_attempts()` give what a fresh observer is told first."""
 
     def __init__(
-        self, hello: Callable[[int], Hello], open_attempts: Callable[[], tuple[Attempt, ...]], log: Log
+        self,
+        hello: Callable[[int], Hello],
+        open_attempts: Callable[[], tuple[Attempt, ...]],
+        log: Log,
+        gauges: Callable[[], Gauges] | None = None,
     ) -> None:
         self.seq = 0
         self.dropped = 0
         self.restarts = 0
-        self._hello, self._open_attempts = hello, open_attempts
+        self._hello, self._open_attempts, self._gauges = hello, open_attempts, gauges
         self._log = RateLimited(log)
         self._waiting: deque[Message] = deque()
         self._packets = Packets()
@@ -203,6 +207,8 @@ class Bus:
     def _beat(self) -> None:
         if self._running:
             self.tell(self._anchor())
+            if self._gauges is not None:
+                self.tell(self._gauges())
         self._heart = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
     # ---------------------------------------------------------------- the road

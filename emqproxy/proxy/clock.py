@@ -31,8 +31,11 @@ def wall_ns() -> int:
 class LoopLag:
     """A beat on the loop. Between two beats should lie BEAT_S; what lies more is lag, and `paused` is told of it."""
 
-    def __init__(self, paused: Callable[[Window], None] = lambda _: None) -> None:
-        self._paused = paused
+    def __init__(
+        self, paused: Callable[[Window], None] = lambda _: None, late: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`late` is told of each beat by how many nanoseconds it was late."""
+        self._paused, self._tell_late = paused, late
         self._due: Instant = 0
         self._late: Instant = 0
         self._late_at: Instant = 0
@@ -45,6 +48,7 @@ class LoopLag:
         def beat() -> None:
             at = now()
             late = at - self._due
+            self._tell_late(max(0, late))
             if late > self._late or at - self._late_at > _FRESH_NS:
                 self._late, self._late_at = max(0, late), at
             if late > PAUSE_NS_MIN:

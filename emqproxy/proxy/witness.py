@@ -20,6 +20,7 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
+from emqproxy.proxy.tallies import CallTimes, Spread
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 from emqproxy.scripts.catalogue import Catalogue
@@ -70,6 +71,7 @@ class Witness:
         self, catalogue: Catalogue, ledger: LockLedger, bus: Bus, lag: clock.LoopLag, unrecognised: Unrecognised
     ) -> None:
         self.noscripts = 0
+        self.call_times = CallTimes()
         self.looks = Looks()
         """What has been read and is still to be looked at."""
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
@@ -77,7 +79,7 @@ class Witness:
         self._surmised = Surmised()
         self._told: dict[tuple[Place, Lock | None], _Told] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
-        self._call_sites: dict[tuple[bytes, str, str, str, int], CallSite] = {}
+        self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Spread]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
@@ -124,9 +126,12 @@ class Witness:
             happenings = operation.happenings(exchange, Place(watched.conn, command.request))
             del watched.asked[command.request]
             reply = exchange.reply
-            if type(reply) is ErrorReply and not exchange.in_exec and reply.prefix == "NOSCRIPT":
-                self.noscripts += 1
-            call = self._call_site(command, operation)
+            call, took = self._call_site(command, operation)
+            if type(reply) is ErrorReply:
+                took = self.call_times.of(call.command, call.script, reply.prefix)
+                self.noscripts += reply.prefix == "NOSCRIPT" and not exchange.in_exec
+            if not isinstance(reply, Missing):
+                took.add(exchange.closed - exchange.opened)
             for happening in happenings:
                 fact, line = happening.fact, happening.line
                 verdicts = ledger.observe(fact)
@@ -212,15 +217,15 @@ class Witness:
                 for attempt in verdict.over:
                     self._bus.tell(AttemptOver(attempt))
 
-    def _call_site(self, command: Command, operation: Operation) -> CallSite:
+    def _call_site(self, command: Command, operation: Operation) -> tuple[CallSite, Spread]:
         script = operation.script
         key = (command.name, script.sha, script.match, script.name, script.arity)
         found = self._call_sites.get(key)
         if found is None:
             if len(self._call_sites) >= CALL_SITES_MAX:
                 self._call_sites.clear()
-            found = CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)
-            self._call_sites[key] = found
+            call = CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)
+            found = self._call_sites[key] = call, self.call_times.of(call.command, call.script)
         return found
 
     # ---------------------------------------------------------------- texts and the unknown

@@ -1,0 +1,159 @@
+"""What the data plane counts of itself, told to the observer once a second (`records.Gauges`).
+
+Plain integers and short lists: what is counted for each read or each call costs some tenths of a microsecond, and no
+name is looked up for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from emqproxy import records
+from emqproxy.locks.events import Instant
+from emqproxy.proxy import clock
+from emqproxy.proxy.health import Ready
+from emqproxy.records import CALL_BOUNDS_NS, LAG_BOUNDS_NS, OVERHEAD_BOUNDS_NS, Gauges
+from emqproxy.scripts.answers import ERROR_NAMES
+
+CALLS_MAX: Final = 256
+"""Scripts and their errors that are told apart."""
+OTHER: Final = "_other"
+
+
+class Spread:
+    """How often something took how long."""
+
+    __slots__ = ("_bounds_ns", "_counts", "_sum_ns")
+
+    def __init__(self, bounds_ns: tuple[int, ...]) -> None:
+        self._bounds_ns = bounds_ns
+        self._counts = [0] * (len(bounds_ns) + 1)
+        self._sum_ns = 0
+
+    def add(self, took_ns: int) -> None:
+        """Counts one."""
+        self._counts[bisect_left(self._bounds_ns, took_ns)] += 1
+        self._sum_ns += took_ns
+
+    @property
+    def told(self) -> records.Spread:
+        """As it crosses the pipe."""
+        return records.Spread(tuple(self._counts), self._sum_ns)
+
+
+class CallKey(NamedTuple):
+    """Calls that are counted together."""
+
+    command: str
+    script: str
+    error: str
+
+
+class CallTimes:
+    """How long the recognised calls took, by script. Ask for a script's `Spread` once and keep it."""
+
+    def __init__(self) -> None:
+        self._spreads: dict[CallKey, Spread] = {}
+
+    def of(self, command: str, script: str, error: str = "") -> Spread:
+        """Where to count calls of a script; `error` is the prefix of Redis's, if it is one of Redis's own."""
+        if error and error not in ERROR_NAMES:
+            error = "ERR"
+        key = CallKey(command, script, error)
+        if key not in self._spreads and len(self._spreads) >= CALLS_MAX:
+            key = CallKey(OTHER, OTHER, OTHER if error else "")
+        if key not in self._spreads:
+            self._spreads[key] = Spread(CALL_BOUNDS_NS)
+        return self._spreads[key]
+
+    @property
+    def told(self) -> tuple[records.Calls, ...]:
+        """As they cross the pipe."""
+        return tuple(records.Calls(*key, spread.told) for key, spread in self._spreads.items())
+
+
+class Connection(Protocol):
+    """What is asked of a client's connection."""
+
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def unanswered(self) -> int: ...
+
+
+class Tallies:
+    """Of one data plane."""
+
+    def __init__(self) -> None:
+        self.to_server_bytes = self.to_client_bytes = 0
+        self.reloads_ok = self.reloads_failed = 0
+        """Configurations that were read again, and that could not be."""
+        self.overhead = Spread(OVERHEAD_BOUNDS_NS)
+        self.loop_lag = Spread(LAG_BOUNDS_NS)
+        self.calls = CallTimes()
+        self._since: Instant = 0
+        """When the first bytes of this turn of the loop were read; 0: none were yet."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def to_server(self, size: int, read_at: Instant) -> None:
+        """Bytes were written on to Redis."""
+        self.to_server_bytes += size
+        if not self._since:
+            self._time(read_at)
+
+    def to_client(self, size: int, read_at: Instant) -> None:
+        """Bytes were written on to a client."""
+        self.to_client_bytes += size
+        if not self._since:
+            self._time(read_at)
+
+    def _time(self, read_at: Instant) -> None:
+        # What is written in a turn goes out at its end: the next one begins when it has.
+        self._since = read_at
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._written)
+
+    def _written(self) -> None:
+        self.overhead.add(clock.now() - self._since)
+        self._since = 0
+
+    def told(
+        self,
+        connections: Iterable[Connection],
+        ready: Ready,
+        *,
+        noscripts: int,
+        unrecognised: int,
+        guessed: int,
+        faults: int,
+    ) -> Gauges:
+        """All of it, and what others have counted."""
+        clients = servers = inflight = 0
+        for connection in connections:
+            clients += 1
+            servers += connection.connected
+            inflight += connection.unanswered
+        good, body = ready
+        return Gauges(
+            ready=good,
+            ready_body=json.dumps(body),
+            clients=clients,
+            servers=servers,
+            inflight=inflight,
+            to_server_bytes=self.to_server_bytes,
+            to_client_bytes=self.to_client_bytes,
+            noscripts=noscripts,
+            unrecognised=unrecognised,
+            guessed=guessed,
+            faults=faults,
+            reloads_ok=self.reloads_ok,
+            reloads_failed=self.reloads_failed,
+            overhead=self.overhead.told,
+            loop_lag=self.loop_lag.told,
+            calls=self.calls.told,
+        )
