@@ -35,6 +35,7 @@ from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
 from emqproxy.observer.inbox import Inbox
 from emqproxy.observer.observe import Observer, collect_less
 from emqproxy.proxy.bus import BATCH_MAX, Bus
+from emqproxy.proxy.packets import pack
 from emqproxy.records import Anchor, CallSite, Hello, JobFields, Line, Message, ObserverSettings, Peer, Record
 
 TTL_MS: Final = 30_000
@@ -183,7 +184,7 @@ def packed(told: list[Record], path: Path) -> None:
         messages: list[Message] = [Anchor(time.monotonic_ns(), time.time_ns(), 0, 0), *told]
         with path.open("wb") as file:
             for i in range(0, len(messages), BATCH_MAX):
-                file.write(road._pack(messages[i : i + BATCH_MAX]))
+                file.write(pack(messages[i : i + BATCH_MAX]))
         road._hang_up()
 
     asyncio.run(write())
