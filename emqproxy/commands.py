@@ -64,7 +64,7 @@ def run(
     ] = None,
     listen: Annotated[
         list[str] | None,
-        typer.Option("--listen", metavar="URL", help="tcp://HOST:PORT or unix:///PATH; may be given more than once."),
+        typer.Option("--listen", metavar="URL", help="tcp://HOST:PORT, tls:// or unix:///PATH; may be given often."),
     ] = None,
     upstream: Annotated[
         str | None, typer.Option("--upstream", metavar="URL", help="redis://, rediss:// or unix:// of the real Redis.")
@@ -108,9 +108,11 @@ def run(
 def check_config(file: Annotated[str, typer.Argument(metavar="FILE", help="A TOML file.")]) -> int:
     """Check a configuration file, and show what would be in force with it, without secrets."""
     from emqproxy.config import load
+    from emqproxy.proxy import tls
 
     config = load(file)
     _own_scripts(config.scripts.catalogue)
+    tls.check(config)
     for line in config.lines():
         typer.echo(line)
     return 0

@@ -41,7 +41,6 @@ def floor(*ours: str, packages: str = "", forbidden: frozenset[str] = frozenset(
     return Floor(names, frozenset(packages.split()), forbidden)
 
 
-
 FLOORS: dict[str, Floor] = {
     "": floor(forbidden=IMPURE),
     "wire": floor(packages="msgspec", forbidden=IMPURE),
@@ -74,7 +73,8 @@ FLOORS: dict[str, Floor] = {
     "cli": floor("", "healthcheck", "commands", "config", packages="typer", forbidden=IO),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
-        "", "config", "logs", "proxy.server", "scripts", "script_files", "observer.ids", "healthcheck", "demo.story",
+        "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
+        "demo.story",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

@@ -11,17 +11,16 @@ import os
 import resource
 import socket
 from collections.abc import Callable
-from ssl import SSLContext
 from typing import Final
 
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import clock
+from emqproxy.proxy.tls_door import Door
 
 AT_ONCE: Final = 64
 """So many are let in in one turn of the loop."""
 RETRY_S: Final = 1.0
 """After accepting failed: descriptors may be short on somebody else's account."""
-HANDSHAKE_TIMEOUT_S: Final = 10.0
 RESERVED: Final = 64
 """Descriptors that are not for clients: listeners, probes and those who probe us, the observer, resolving names."""
 LIMIT_MAX: Final = 1_048_576
@@ -67,7 +66,7 @@ class Room:
 class Acceptor:
     """Accepts on a bound socket that listens, once `resume` was called. Takes the socket for its own.
 
-    Where there is no room it waits; whoever makes room calls `resume`. `tls` is asked for each client.
+    Where there is no room it waits; whoever makes room calls `resume`. With a `door` clients speak TLS.
     """
 
     def __init__(
@@ -75,11 +74,11 @@ class Acceptor:
         sock: socket.socket,
         factory: Callable[[], asyncio.BaseProtocol],
         room: Room,
-        tls: Callable[[], SSLContext | None] = lambda: None,
+        door: Door | None = None,
     ) -> None:
         sock.setblocking(False)
         self.socket = sock
-        self._factory, self._room, self._tls = factory, room, tls
+        self._factory, self._room, self._door = factory, room, door
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self._closed = False
@@ -120,7 +119,7 @@ class Acceptor:
                         self._room.full("no descriptors are left for more clients")
                 return
             try:
-                sock, _ = self.socket.accept()
+                sock, peername = self.socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
@@ -131,16 +130,18 @@ class Acceptor:
                 self._room.full(error.strerror or os.strerror(error.errno or 0))
                 return
             sock.setblocking(False)
-            task = self._loop.create_task(self._let_in(sock))
+            task = self._loop.create_task(self._let_in(sock, peername))
             self._coming.add(task)
             task.add_done_callback(self._came)
 
-    async def _let_in(self, sock: socket.socket) -> None:
-        tls = self._tls()
-        timeout_s = None if tls is None else HANDSHAKE_TIMEOUT_S
+    async def _let_in(self, sock: socket.socket, peername: object) -> None:
+        door = self._door
+        tls, timeout_s = (None, None) if door is None else (door.context(), door.timeout_s)
         try:
             await self._loop.connect_accepted_socket(self._factory, sock, ssl=tls, ssl_handshake_timeout=timeout_s)
-        except (OSError, asyncio.CancelledError):  # it has gone, or speaks no TLS: nothing of ours is wrong
+        except (OSError, asyncio.CancelledError) as error:  # it has gone, or speaks no TLS: nothing of ours is wrong
+            if door is not None and isinstance(error, OSError):
+                door.failed(error, peername)
             with contextlib.suppress(OSError):
                 sock.close()
 

@@ -1,4 +1,4 @@
-"""Listening sockets, TCP and unix. A stale socket file is removed; one that somebody listens on is not."""
+"""Listening sockets, TCP, TLS and unix. A stale socket file is removed; one that somebody listens on is not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from emqproxy.config import HostPort, Listen
 from emqproxy.proxy.accepting import Acceptor, Room
+from emqproxy.proxy.tls_door import Door
 
 BACKLOG: Final = 1024
 """Workers reconnect all at once after a restart."""
@@ -22,10 +23,10 @@ class CannotStartError(Exception):
 
 
 class Listeners:
-    """All listeners of one sidecar. Whoever makes room calls `resume`."""
+    """All listeners of one sidecar. Whoever makes room calls `resume`; a `tls://` one needs a `door`."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, room: Room, door: Door | None = None) -> None:
+        self._room, self._door = room, door
         self._acceptors: list[Acceptor] = []
         self._paths: list[tuple[str, int]] = []
         """Socket files that are ours, with their inode: another's in the same place stays."""
@@ -42,12 +43,13 @@ class Listeners:
                     self.addresses.append(str(one))
                 else:
                     sockets = await tcp_sockets(one.host, one.port)
-                    self.addresses.append(f"tcp://{HostPort(one.host, sockets[0].getsockname()[1])}")
+                    self.addresses.append(f"{one.kind}://{HostPort(one.host, sockets[0].getsockname()[1])}")
             except OSError as error:
                 self.close()
                 why = f"{error.strerror or error}; give --listen another"
                 raise CannotStartError(f"cannot listen on {one}: {why}") from None
-            self._acceptors += [Acceptor(sock, factory, self._room) for sock in sockets]
+            door = self._door if one.kind == "tls" else None
+            self._acceptors += [Acceptor(sock, factory, self._room, door) for sock in sockets]
         self.resume()
 
     def resume(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
 from emqproxy.logs import RateLimited
-from emqproxy.proxy import clock
+from emqproxy.proxy import client_side, clock
 from emqproxy.proxy.upstream import Connector, in_words, keep_alive, unread
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
@@ -81,8 +81,7 @@ class Relay(asyncio.Protocol):
         self._hub = hub
         self._connecting: asyncio.Task[None] | None = None
         self._server: asyncio.Transport | None = None
-        self._ended = False
-        self._eof = False
+        self._ended = self._eof = self._tls = False
         self._client_full = self._server_full = False
         """It does not take what is written to it."""
         self._behind = False
@@ -105,13 +104,16 @@ class Relay(asyncio.Protocol):
         self.client = cast("asyncio.Transport", transport)
         self.client.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
         keep_alive(self.client)
+        self._tls = client_side.over_tls(transport, self._client_ended)
         number = self._hub.number()
-        self.watched = self._hub.witness.watch(number, _peer(self.client, number), self._hub.pending_bytes_max)
+        self.watched = self._hub.witness.watch(number, client_side.peer(transport, number), self._hub.pending_bytes_max)
         self._watcher = Watcher(self._hub, self.watched, self._watcher_behind)
         self._hub.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
+        if not self._spoke_at and data.startswith(client_side.HELLO):
+            self._speaks_tls()
         now = self._spoke_at = clock.now()
         server = self._server
         if self._ended:
@@ -141,20 +143,29 @@ class Relay(asyncio.Protocol):
             self._asks_ahead = False
             self._read_client()
 
+    def _speaks_tls(self) -> None:
+        words = "a client speaks TLS to a listener that does not: write redis:// in it, or give it a tls:// listener"
+        self._hub.limited.warning(words, now=clock.now(), client=self.watched.client)
+
     def eof_received(self) -> bool:
+        """Of a TCP connection: whether it is kept for what is still to be said. Over TLS it is over."""
+        if not self._tls:
+            self._client_ended()
+        return not self._tls and not self._ended
+
+    def _client_ended(self) -> None:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
         self._eof = True
         server = self._server
-        if server is None:
-            return not self._ended  # told to Redis once we are connected
+        if server is None or self._ended:
+            return  # told to Redis once we are connected
         if server.can_write_eof():
             server.write_eof()
-            return True
+            return
         # Over TLS we cannot half-close. What was asked just now is waited for; what is unanswered for longer blocks,
         # and Redis must learn that nobody is there to take what it would give.
         waits_s = 0.0 if self._all_answered() else EOF_GRACE_S - (clock.now() - self._spoke_at) / 1e9
         asyncio.get_running_loop().call_later(max(0.0, waits_s), self.ended)
-        return True
 
     def pause_writing(self) -> None:
         self._client_full = True
@@ -189,8 +200,11 @@ class Relay(asyncio.Protocol):
         else:
             self._server.resume_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self.ended()
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._tls and exc is None and self._early:
+            self._eof = True  # it said something and closed: Redis is to hear that first
+        else:
+            self.ended()
 
     # ---------------------------------------------------------------- the server's side
 
@@ -223,7 +237,7 @@ class Relay(asyncio.Protocol):
             for data in early:
                 self.data_received(data)
         if self._eof:
-            self.eof_received()
+            self._client_ended()
 
     def from_server(self, data: bytes, now: int) -> None:
         """Bytes from Redis: the client is served before anyone is told."""
@@ -277,10 +291,3 @@ class Relay(asyncio.Protocol):
     def close(self) -> None:
         """Ends it from our side."""
         self.ended()
-
-
-def _peer(transport: asyncio.BaseTransport, number: int) -> str:
-    name = transport.get_extra_info("peername")
-    if isinstance(name, tuple) and len(name) >= 2:
-        return f"[{name[0]}]:{name[1]}" if ":" in str(name[0]) else f"{name[0]}:{name[1]}"
-    return f"unix:{number}"

@@ -30,6 +30,7 @@ from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.health import Health, Ready, readiness
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
+from emqproxy.proxy.tls_door import Door
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.proxy.upstream import Connector
 from emqproxy.proxy.upstream_probe import UpstreamProbe
@@ -67,7 +68,7 @@ class DataPlane:
         self.config = config
         self.log = logs.get()
         self.limited = logs.RateLimited(self.log)
-        self.connector = Connector(config.upstream)
+        self.connector = Connector(config.upstream, config.upstream_tls, self.limited)
         self.pending_bytes_max = config.limits.pending_bytes
         self.faults = 0
         self.catalogue = Catalogue(config.prefixes, added)
@@ -81,8 +82,9 @@ class DataPlane:
         self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)
         self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, Unrecognised(config.prefixes, self.log))
         self.room = Room(lambda: len(self._relays), self.limited)
-        self.listeners = Listeners(self.room)
-        self.probe = UpstreamProbe(config.upstream, clock.now, self._topology)
+        self.door = Door.of(config, self.limited)
+        self.listeners = Listeners(self.room, self.door)
+        self.probe = UpstreamProbe(self.connector, clock.now, self._topology)
         self._run_id = str(uuid.uuid4())
         self._relays: set[Relay] = set()
         self._connections = 0

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from emqproxy.config import Upstream
+from emqproxy import logs
+from emqproxy.config import Upstream, UpstreamTlsTable
+from emqproxy.logs import RateLimited
+from emqproxy.proxy import clock
+from emqproxy.proxy.tls import client_context
+from emqproxy.proxy.tls_files import TlsFiles
 
 CONNECT_TIMEOUT_S: Final = 5.0
 KEEPALIVE_IDLE_S: Final = 60
@@ -23,9 +27,32 @@ P = TypeVar("P", bound=asyncio.Protocol)
 class Connector:
     """Makes connections to one upstream. `connect` raises OSError: ssl.SSLError, TimeoutError and gaierror are such."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(
+        self, upstream: Upstream, table: UpstreamTlsTable | None = None, log: RateLimited | None = None
+    ) -> None:
+        """`table`: of a `rediss://` upstream. Raises ConfigError where its files cannot be used."""
         self.upstream = upstream
-        self._tls = ssl.create_default_context() if upstream.tls else None
+        self._log = log or RateLimited(logs.get())
+        self._tls = TlsFiles(table or UpstreamTlsTable(), client_context, self._log) if upstream.tls else None
+        self._warn()
+
+    def use(self, table: UpstreamTlsTable) -> None:
+        """Another table, or its files anew, for the next connection; ConfigError, and all stays as it was."""
+        if self._tls is not None:
+            self._tls.use(table)
+            self._warn()
+
+    def _warn(self) -> None:
+        if self._tls is not None and self._tls.table.insecure_skip_verify:
+            words = "upstream_tls.insecure_skip_verify is true: whoever answers is believed to be Redis"
+            self._log.warning(words, now=clock.now(), upstream=str(self.upstream))
+
+    def tls_arguments(self) -> dict[str, Any]:
+        """What asyncio is told of TLS for the next connection: `ssl` and `server_hostname`; nothing without it."""
+        if self._tls is None:
+            return {}
+        name = self._tls.table.server_name or self.upstream.host
+        return {"ssl": self._tls.context(clock.now()), "server_hostname": name}
 
     async def connect(self, factory: Callable[[], P]) -> P:
         """One connection, or OSError within CONNECT_TIMEOUT_S."""
@@ -35,11 +62,7 @@ class Connector:
                 transport, protocol = await loop.create_unix_connection(factory, upstream.path)
             else:
                 transport, protocol = await loop.create_connection(
-                    factory,
-                    upstream.host,
-                    upstream.port,
-                    ssl=self._tls,
-                    server_hostname=upstream.host if self._tls else None,
+                    factory, upstream.host, upstream.port, **self.tls_arguments()
                 )
         keep_alive(transport)
         return protocol

@@ -7,7 +7,7 @@ and never raises: what went wrong stands in `error`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import redis.asyncio as redis
@@ -15,6 +15,7 @@ from redis import exceptions
 
 from emqproxy.config import Upstream
 from emqproxy.locks.events import Instant
+from emqproxy.proxy.upstream import Connector
 
 INTERVAL_S: Final = 2.0
 RETRY_S_MIN: Final = 0.1
@@ -28,12 +29,13 @@ class UpstreamProbe:
 
     def __init__(
         self,
-        upstream: Upstream,
+        connector: Connector,
         now: Callable[[], Instant],
         topology: Callable[[str], None],
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`topology` is told `cluster` or `sentinel`, once per connection to such a server."""
+        """`connector`: whose upstream, by its TLS. `topology` is told `cluster` or `sentinel`, once per connection
+        to such a server."""
         self.answered_at: Instant | None = None
         """When a PING was last answered."""
         self.error: str | None = None
@@ -41,7 +43,7 @@ class UpstreamProbe:
         self.redis_mode: str | None = None
         """`standalone`, `cluster` or `sentinel`; None where INFO was not to be had."""
         self.redis_version: str | None = None
-        self._upstream = upstream
+        self._connector, self._upstream = connector, connector.upstream
         self._now = now
         self._topology = topology
         self._interval_s = interval_s
@@ -80,7 +82,7 @@ class UpstreamProbe:
 
     async def _one_connection(self) -> None:
         """Probes until the connection fails, and raises then."""
-        connection = _connection(self._upstream)
+        connection = _connection(self._upstream, self._connector.tls_arguments())
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await connection.connect()  # type: ignore[no-untyped-call]
@@ -123,7 +125,18 @@ async def _ask(connection: redis.Connection, *words: str) -> object:
         return answer
 
 
-def _connection(upstream: Upstream) -> redis.Connection:
+class _Connection(redis.Connection):
+    """Over the same TLS as clients' connections, or none."""
+
+    def __init__(self, tls_arguments: Mapping[str, Any], **options: Any) -> None:  # noqa: ANN401  redis's own
+        super().__init__(**options)
+        self._tls_arguments = tls_arguments
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        return {**super()._connection_arguments(), **self._tls_arguments}
+
+
+def _connection(upstream: Upstream, tls_arguments: Mapping[str, Any]) -> redis.Connection:
     options: dict[str, Any] = {
         "username": upstream.username,
         "password": upstream.password,
@@ -136,9 +149,7 @@ def _connection(upstream: Upstream) -> redis.Connection:
     }
     if upstream.kind == "unix":
         return redis.UnixDomainSocketConnection(path=upstream.path, **options)  # type: ignore[return-value]
-    if upstream.tls:
-        return redis.SSLConnection(host=upstream.host, port=upstream.port, **options)
-    return redis.Connection(host=upstream.host, port=upstream.port, **options)
+    return _Connection(tls_arguments, host=upstream.host, port=upstream.port, **options)
 
 
 def _in_words(error: Exception) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from emqproxy.config import Upstream
+from emqproxy.proxy.upstream import Connector
 from emqproxy.proxy.upstream_probe import UpstreamProbe
 from tests.processes import RedisServer, free_port
 from tests.tls import tls_redis
@@ -20,7 +21,7 @@ INTERVAL_S = 0.02
 def probing(url: str, look: Callable[[UpstreamProbe, list[str]], Awaitable[None]]) -> None:
     async def run() -> None:
         told: list[str] = []
-        probe = UpstreamProbe(Upstream.parse(url), time.monotonic_ns, told.append, INTERVAL_S)
+        probe = UpstreamProbe(Connector(Upstream.parse(url)), time.monotonic_ns, told.append, INTERVAL_S)
         probe.start()
         try:
             await asyncio.wait_for(look(probe, told), 20)
@@ -147,7 +148,8 @@ def test_a_server_that_is_no_redis_does_not_end_it() -> None:
         server = await asyncio.start_server(garbage, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            probe = UpstreamProbe(Upstream("tcp", "127.0.0.1", port), time.monotonic_ns, print, INTERVAL_S)
+            connector = Connector(Upstream("tcp", "127.0.0.1", port))
+            probe = UpstreamProbe(connector, time.monotonic_ns, print, INTERVAL_S)
             probe.start()
             assert not await probe.first_attempt()
             first = probe.error
