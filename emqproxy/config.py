@@ -26,6 +26,9 @@ _LIST: Final = re.compile(r"\s*\[\s*[\"'\]]")
 """How a JSON list of words begins, and no address: `[::1]:6380` is one."""
 
 
+_ADMIN: Final = 'HOST:PORT, like 127.0.0.1:9465, or "" for none'
+
+
 def _number(value: object) -> object:
     if isinstance(value, bool):  # pydantic would read true as 1
         raise ValueError("not a number")
@@ -65,6 +68,13 @@ def _health(value: object) -> object:
     if isinstance(value, str):
         return HostPort.parse(value) if value else None
     return value
+
+
+def _admin(value: object) -> object:
+    try:
+        return _health(value)
+    except ValueError:
+        raise ValueError(f"not an address; write {_ADMIN}") from None
 
 
 def _mode(value: object) -> object:
@@ -109,12 +119,15 @@ class TraceTable(_Table):
 
 
 class ObserverTable(_Table):
-    """What the observer writes."""
+    """What the observer writes, and where it is asked."""
 
     journal: str = Field(
         default="", pattern=r"^[^\x00]*$", description='a file\'s path, "-" for standard output, "" for none'
     )
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
+    admin: Annotated[HostPort | None, BeforeValidator(_admin)] = Field(
+        default=HostPort("127.0.0.1", 9465), description=_ADMIN
+    )
 
 
 _PATH: Final = r"^[^\x00]*$"

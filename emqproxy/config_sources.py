@@ -22,7 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 PREFIX: Final = "EMQPROXY_"
 FILE_VARIABLE: Final = "EMQPROXY_CONFIG"
 NOT_BUILT: Final = re.compile(
-    r"(rules(\..*)?|observer\.admin|scripts\.allow|limits\.(judge_bytes|ttl_ms_min|ttl_ms_max))$"
+    r"(rules(\..*)?|scripts\.allow|limits\.(judge_bytes|ttl_ms_min|ttl_ms_max))$"
 )
 """Keys of the contract that this release does not know yet."""
 SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT(_.*)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")

@@ -220,7 +220,7 @@ class EmqProxy(Process):
         command = [
             sys.executable, "-m", "emqproxy", "run", "--listen", f"tcp://{LOOPBACK}:{self.port}",
             "--upstream", upstream, "--journal", str(self.journal_path), "--health", f"{LOOPBACK}:{self.health_port}",
-            *args,
+            "--admin", "", *args,
         ]  # fmt: skip
         popen = self._spawn(command, env=environment(**(env or {})), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self._reader = threading.Thread(target=self._read, args=(popen,), daemon=True)

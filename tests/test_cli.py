@@ -17,7 +17,8 @@ from tests.processes import environment
 COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo"]
 NOT_BUILT = ["explain", "replay", "check", "simulate"]
 RUN_OPTIONS = [
-    "--config", "--listen", "--upstream", "--journal", "--health", "--require-upstream", "--log-level", "--help",
+    "--config", "--listen", "--upstream", "--journal", "--health", "--admin", "--require-upstream", "--log-level",
+    "--help",
 ]  # fmt: skip
 SHA = next(script.sha for script in Catalogue() if script.label == "moveToFinished-14")
 

@@ -106,7 +106,8 @@ FILES = [
     ("sole_path = 7", "sole_path in FILE: "),
     ('[rules]\nzero_token = "enforce"', "rules in FILE: not built yet in this release; remove it"),
     ("[scripts]\nallow = []", "scripts.allow in FILE: not built yet in this release; remove it"),
-    ('[observer]\nadmin = ""', "observer.admin in FILE: not built yet in this release; remove it"),
+    ('[observer]\nadmin = "9465"', "observer.admin in FILE: not an address; write HOST:PORT, like 127.0.0.1:9465, or"),
+    ("[observer]\nadmin = 9465", "observer.admin in FILE: not an address; write HOST:PORT, like 127.0.0.1:9465, or"),
     ("[limits]\njudge_bytes = 1", "limits.judge_bytes in FILE: not built yet in this release; remove it"),
     ("[limits]\nlocks = 0", "limits.locks in FILE: input should be greater than or equal to 1; write a whole number"),
     ("[limits]\nlocks = 1.5", "limits.locks in FILE: not a whole number; write a whole number from 1"),
@@ -171,7 +172,7 @@ def test_every_mistake_in_a_file_is_one_line(text: str, line: str, file: Path) -
         ("EMQPROXY_LATE", "1", "EMQPROXY_LATE: unknown; write EMQPROXY_LATENESS__LATE, or remove it"),
         ("EMQPROXY_LATENESS", "{}", "EMQPROXY_LATENESS: unknown; write EMQPROXY_LATENESS__LATE, or remove it"),
         ("EMQPROXY_UPSTREAM__HOST", "h", "EMQPROXY_UPSTREAM__HOST: unknown; write EMQPROXY_UPSTREAM, or remove it"),
-        ("EMQPROXY_OBSERVER__ADMIN", "", "EMQPROXY_OBSERVER__ADMIN: not built yet in this release; remove it"),
+        ("EMQPROXY_OBSERVER__ADMIN", "x", "EMQPROXY_OBSERVER__ADMIN: not an address; write HOST:PORT, like 127.0.0.1"),
         (
             "EMQPROXY_REQUIRE_UPSTREAM",
             "maybe",

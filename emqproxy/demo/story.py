@@ -92,7 +92,7 @@ def _start_sidecar(children: Children, stage: Stage, otlp: str | None) -> None:
         "--upstream",
         f"redis://127.0.0.1:{stage.server_port}",
     ]
-    argv += ["--journal", str(stage.journal), "--health", f"127.0.0.1:{stage.health_port}"]
+    argv += ["--journal", str(stage.journal), "--health", f"127.0.0.1:{stage.health_port}", "--admin", ""]
     environment = _environment()
     exporter = "none"
     if otlp is not None:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from emqproxy.records import CALL_BOUNDS_NS, LAG_BOUNDS_NS, OVERHEAD_BOUNDS_NS
+
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The standard's for messaging."""
 LONG_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Jobs take longer than requests."""
-DB_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
-"""The standard's for databases."""
 AGE_RATIOS: Final = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 2.0)
 REMAINING_SECONDS: Final = (0.0, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 300.0)
 
@@ -89,12 +89,12 @@ INFLIGHT: Final = Metric("emq.proxy.inflight", "gauge", "{call}", (), "Recognise
 OVERHEAD: Final = Metric(
     "emq.proxy.overhead", "histogram", "s", (),
     "From reading bytes to having written them on, once in a turn of the loop.",
-    (50e-6, 100e-6, 250e-6, 500e-6, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    tuple(ns / 1e9 for ns in OVERHEAD_BOUNDS_NS),
 )  # fmt: skip
 BYTES: Final = Metric("emq.proxy.bytes", "counter", "By", ("direction",), "Bytes passed on, to_server or to_client.")
 LOOP_LAG: Final = Metric(
     "emq.proxy.loop_lag", "histogram", "s", (), "How late the data plane's loop was, each 20 ms.",
-    (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+    tuple(ns / 1e9 for ns in LAG_BOUNDS_NS),
 )  # fmt: skip
 BLINDED: Final = Metric(
     "emq.proxy.blinded", "counter", "{connection}", (), "Connections of which nothing more could be told."
@@ -120,7 +120,8 @@ RESTARTS: Final = Metric(
 BUILD: Final = Metric("emq.build_info", "gauge", "1", ("version", "python"), "Always 1.")
 CALLS: Final = Metric(
     "db.client.operation.duration", "histogram", "s", (*_CALL, "server.address", "server.port"),
-    "Recognised script calls: from sending to the answer. Those that found no job, too.", DB_SECONDS,
+    "Recognised script calls: from sending to the answer. Those that found no job, too.",
+    tuple(ns / 1e9 for ns in CALL_BOUNDS_NS),
 )  # fmt: skip
 OPERATIONS: Final = Metric(
     "messaging.client.operation.duration", "histogram", "s", _SENT,

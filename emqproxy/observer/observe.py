@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
@@ -21,7 +22,8 @@ from emqproxy.observer.faults import Guard
 from emqproxy.observer.inbox import Inbox
 from emqproxy.observer.journal import Journal
 from emqproxy.observer.journal_file import JournalFile
-from emqproxy.observer.otlp import Telemetry, telemetry
+from emqproxy.observer.metrics_service import MetricsService
+from emqproxy.observer.otlp import telemetry
 from emqproxy.observer.spans import Spans
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
@@ -62,6 +64,8 @@ class Observer:
             self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
             self._listen("spans", self._spans.on)
         self._listen("alerts", Alerts(tokens, settings.namespace).on)
+        self._metrics = MetricsService(hello, self._telemetry, lambda: self._journal.lost if self._journal else 0)
+        self._listen("metrics", self._metrics.on)
         self._listen("telemetry", self._look)
         if settings.token == "raw":  # noqa: S105  a policy's name
             logs.get().warning("lock tokens are told raw: whoever reads them may finish these jobs")
@@ -98,10 +102,12 @@ class Observer:
                 logs.get().warning("the journal of this run is not whole", lost=lost, missing=missing)
         if self._spans is not None:
             Guard("spans").call(self._spans.close)
-        last = threading.Thread(target=_quietly(self._telemetry), name="last spans", daemon=True)
-        last.start()
-        last.join(FLUSH_S)
+        ends_at = time.monotonic() + FLUSH_S
+        last = [_beside("telemetry", self._telemetry.shutdown), _beside("metrics", self._metrics.shutdown)]
+        for thread in last:
+            thread.join(max(0.0, ends_at - time.monotonic()))
         self._telemetry.farewell()
+        self._metrics.close()
 
     def _look(self, message: Message) -> None:
         """At each heartbeat: are records or spans being lost?"""
@@ -158,6 +164,8 @@ def _after(first: list[Message], rest: Iterator[list[Message]]) -> Iterator[list
     yield from rest
 
 
-def _quietly(spans: Telemetry) -> Callable[[], None]:
-    guard = Guard("telemetry")
-    return lambda: guard.call(spans.shutdown)
+def _beside(name: str, act: Callable[[], None]) -> threading.Thread:
+    """Does it in a thread that may be left."""
+    thread = threading.Thread(target=Guard(name).call, args=(act,), name=f"last {name}", daemon=True)
+    thread.start()
+    return thread

@@ -175,7 +175,7 @@ def _emqproxy(stage: Stage) -> tuple[Process, int]:
             "OTEL_EXPORTER_OTLP_ENDPOINT": stage.receiver.url,
             "EMQPROXY_TRACE__RENEWALS_PER_ATTEMPT": EVERY_RENEWAL,
         }
-    proxy = EmqProxy(stage.redis.url, "--journal", "", env=environment)
+    proxy = EmqProxy(stage.redis.url, "--journal", "", "--admin", f"{LOOPBACK}:{free_port()}", env=environment)
     return proxy, proxy.port
 
 
