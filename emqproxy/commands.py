@@ -77,6 +77,10 @@ def run(
         str | None,
         typer.Option("--health", metavar="HOST:PORT", help='Where to answer /healthz and /readyz; "" is nowhere.'),
     ] = None,
+    admin: Annotated[
+        str | None,
+        typer.Option("--admin", metavar="HOST:PORT", help='Where the observer answers /metrics; "" is nowhere.'),
+    ] = None,
     require_upstream: Annotated[
         bool, typer.Option("--require-upstream", help="End with code 3 where the upstream does not answer at start.")
     ] = False,
@@ -93,6 +97,7 @@ def run(
         "upstream": upstream,
         "observer.journal": journal,
         "health": health,
+        "observer.admin": admin,
         "require_upstream": require_upstream or None,
         "log_level": log_level,
     }
