@@ -90,6 +90,8 @@ class Relay(asyncio.Protocol):
         """What was read, and written on, and waits for its first look."""
         self._asks_ahead = self._answers_ahead = False
         """It is too much: no more is read until there is less."""
+        self._leaving = False
+        """We end it ourselves, as soon as what was asked is answered."""
         self._spoke_at = 0
         """When the client last sent something."""
         self._early: list[bytes] = []
@@ -187,7 +189,7 @@ class Relay(asyncio.Protocol):
     def _read_client(self) -> None:
         if self._ended:
             return
-        if self._server_full or self._asks_ahead:
+        if self._server_full or self._asks_ahead or self._leaving:
             self.client.pause_reading()
         else:
             self.client.resume_reading()
@@ -251,6 +253,8 @@ class Relay(asyncio.Protocol):
             self._read_server()
         if self._eof and self._server is not None and not self._server.can_write_eof() and self._all_answered():
             self._server.close()
+        if self._leaving and self._all_answered():
+            self.ended()
 
     def _look_at_answers(self, data: bytes, now: int) -> None:
         self._answered_bytes -= len(data)
@@ -289,5 +293,10 @@ class Relay(asyncio.Protocol):
         self._watcher.end(now, lambda: self._hub.closed(self))
 
     def close(self) -> None:
-        """Ends it from our side."""
-        self.ended()
+        """Ends it from our side: nothing more is asked, and what was asked is answered first. It may never be."""
+        if self._ended:
+            return
+        self._leaving = True
+        self.client.pause_reading()
+        if self._server is None or self._all_answered():
+            self.ended()

@@ -39,7 +39,10 @@ from emqproxy.records import Hello, ObserverSettings
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.user_catalogue import UserScript
 
-LAST_ANSWERS_S: Final = 2.0
+LAST_ANSWERS_S: Final = 1.0
+"""At `drain.timeout`: how long what was asked before is waited for."""
+LAST_LOOKS_S: Final = 2.0
+"""How long looking at the last answers may take."""
 GOOD: Final = 0
 CANNOT_START: Final = 3
 INTERRUPTED: Final = 130
@@ -150,22 +153,38 @@ class DataPlane:
 
     async def _end(self, health: Health | None) -> None:
         self.listeners.close()
+        if len(self._signals) < 2:
+            for relay in list(self._relays):
+                relay.close()
+            await self._all_gone(LAST_ANSWERS_S)
         for relay in list(self._relays):
-            relay.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS_S):
-                while self._relays:  # each has its last answers told in turns
-                    await self._next_change()
+            relay.ended()
+        await self._all_gone(LAST_LOOKS_S)
         self.witness.stop()
         self.lag.stop()
         if self._watch is not None:
             self._watch.cancel()
-        await self.bus.close()
+        await self._flush()
         if health is not None:
             await health.stop()
         await self.probe.stop()
         if self._listening:
             self.log.info("ended", records=self.bus.seq, dropped=self.bus.dropped)
+
+    async def _all_gone(self, timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._relays:
+                    await self._next_change()
+
+    async def _flush(self) -> None:
+        """Hands over what waits for the observer, in 3 s or until one more signal; the observer ends by itself."""
+        before, flush = len(self._signals), asyncio.create_task(self.bus.close(), name="flush")
+        flush.add_done_callback(lambda _: self._changed.set())
+        while not flush.done() and len(self._signals) == before:
+            await self._next_change()
+        flush.cancel()
+        await asyncio.wait([flush])
 
     def _signalled(self, number: int) -> None:
         self._signals.append(number)
