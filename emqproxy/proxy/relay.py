@@ -90,8 +90,7 @@ class Relay(asyncio.Protocol):
         """What was read, and written on, and waits for its first look."""
         self._asks_ahead = self._answers_ahead = False
         """It is too much: no more is read until there is less."""
-        self._leaving = False
-        """We end it ourselves, as soon as what was asked is answered."""
+        self._leaving = False  # true: we end it as soon as what was asked is answered
         self._spoke_at = 0
         """When the client last sent something."""
         self._early: list[bytes] = []
@@ -294,9 +293,7 @@ class Relay(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends it from our side: nothing more is asked, and what was asked is answered first. It may never be."""
-        if self._ended:
-            return
         self._leaving = True
-        self.client.pause_reading()
+        self._read_client()
         if self._server is None or self._all_answered():
             self.ended()

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import itertools
-import os
 import signal
 import sys
 import uuid
@@ -28,6 +27,7 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.accepting import Room
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.health import Health, Ready, readiness
+from emqproxy.proxy.journal_path import check_journal
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
 from emqproxy.proxy.tls_door import Door
@@ -55,7 +55,7 @@ def run(config: Config, added: Sequence[UserScript] = ()) -> int:
     to_stdout = config.observer.journal == "-"
     logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
     try:
-        _check_journal(config.observer.journal)
+        check_journal(config.observer.journal)
         plane = DataPlane(config, added)
         _calm_the_collector()
         return uvloop.run(plane.serve())
@@ -278,27 +278,6 @@ def _calm_the_collector() -> None:
     counting. Cycles are made by connections alone, a few each, so it may come seldom."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
-
-
-def _check_journal(path: str) -> None:
-    """Raises CannotStartError where the observer could not write it. Makes nothing: an empty run leaves no file."""
-    if path in ("", "-"):
-        return
-    target = os.path.realpath(path)  # what a dangling link points to would be made
-    folder = os.path.dirname(target)
-    if os.path.isdir(target):
-        why = "it is a directory"
-    elif os.path.exists(target):
-        why = "" if os.access(target, os.W_OK) else "it may not be written"
-    elif not os.path.isdir(folder):
-        why = f"there is no directory {folder}"
-    else:
-        why = "" if os.access(folder, os.W_OK | os.X_OK) else f"nothing may be made in {folder}"
-    if why:
-        raise CannotStartError(
-            f"cannot write the journal {path}: {why}; give --journal a file's path in a directory that may be "
-            "written, '-' for standard output, or '' for none"
-        )
 
 
 def _release(text: str) -> tuple[int, ...]:
