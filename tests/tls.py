@@ -84,3 +84,24 @@ def dial_tls(port: int, context: ssl.SSLContext, name: str = LOOPBACK) -> ssl.SS
     except BaseException:
         plain.close()
         raise
+
+
+def talk_tls(port: int, context: ssl.SSLContext, data: bytes) -> bytes:
+    """Sends, says that it sends no more (a close_notify, and no FIN), and reads to the end."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname=LOOPBACK)
+    got, said = bytearray(), False
+    with socket.create_connection((LOOPBACK, port), timeout=20) as plain:
+        while True:
+            try:
+                if not said:
+                    client.do_handshake()
+                    client.write(data)
+                    said = True
+                    client.unwrap()
+                got += client.read(1 << 20)
+            except ssl.SSLZeroReturnError:
+                return bytes(got)
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(1 << 20)) or incoming.write_eof()
