@@ -27,8 +27,10 @@ def say(event: str, **fields: Any) -> None:
 
 
 def connection(config: dict[str, Any]) -> dict[str, Any]:
-    """What bullmq hands to redis-py."""
+    """What bullmq hands to redis-py; with `ca`, an authority's file, over TLS."""
+    tls = {"ssl": True, "ssl_ca_certs": config["ca"]} if config.get("ca") else {}
     return {
+        **tls,
         "host": "127.0.0.1",
         "port": config["port"],
         "username": config.get("username"),

@@ -37,11 +37,13 @@ export function versions() {
 }
 
 // One client instance for `connection`: ioredis takes options, node-redis is made by us, as its users do.
-export function connection({ port, adapter, username, password }) {
+// `ca`: the path of an authority's certificate; with it, TLS.
+export function connection({ port, adapter, username, password, ca }) {
   const driver = CLIENTS[adapter][1];
   if (driver !== 'redis') {
     const { Redis } = require(driver);
-    return new Redis({ host: '127.0.0.1', port, username, password, maxRetriesPerRequest: null });
+    const tls = ca && { ca: readFileSync(ca) };
+    return new Redis({ host: '127.0.0.1', port, username, password, tls, maxRetriesPerRequest: null });
   }
   const { createClient } = require(driver);
   const client = createClient({ url: `redis://127.0.0.1:${port}`, username, password });

@@ -1,5 +1,5 @@
 // Adds jobs and flows with an unmodified bullmq, says their ids, and ends. argv[2] is the configuration:
-//   {port, adapter, username?, password?, prefix, queue, jobs: [{name, data, opts}], flows: [FlowJob, …]}
+//   {port, adapter, username?, password?, ca?, prefix, queue, jobs: [{name, data, opts}], flows: [FlowJob, …]}
 import { bullmq, config, connection, say } from './lib.mjs';
 
 const { FlowProducer, Queue } = bullmq;
