@@ -13,6 +13,8 @@ from emqproxy.locks.story import Story
 EVICT_LOOK: Final = 16
 """How many of the oldest accounts are looked at for one that has ended."""
 
+_NOBODY: Final[frozenset[int]] = frozenset()
+
 
 class Accounts:
     """All accounts of a ledger."""
@@ -63,7 +65,7 @@ class Accounts:
 
     def drop(self, account: Account) -> None:
         """Forgets it."""
-        self._set_speakers(account, frozenset())
+        self._set_speakers(account, _NOBODY)
         del self._by_lock[account.lock]
 
     def hit_by(self, wiped: Wiped) -> list[Account]:
@@ -82,12 +84,13 @@ class Accounts:
 
     def note_speakers(self, account: Account) -> None:
         """After anything that began, moved or ended an attempt: which connections speak for it now."""
-        self._set_speakers(account, frozenset(t.attempt.conn for t in account.story.open.values() if not t.over))
+        tellings = account.story.open
+        speakers = frozenset([t.attempt.conn for t in tellings.values() if not t.over]) if tellings else _NOBODY
+        if speakers != account.speakers:
+            self._set_speakers(account, speakers)
 
     def _set_speakers(self, account: Account, now: frozenset[int]) -> None:
         before = account.speakers
-        if now == before:
-            return
         account.speakers = now
         for conn in before - now:
             locks = self._of_conn.get(conn)

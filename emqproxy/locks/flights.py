@@ -56,11 +56,20 @@ class Flights:
 
     def depart(self, intent: AnyIntent, opened: Instant) -> None:
         """A request was sent. A second one from the same place stands for the first. A write bears on no lock."""
-        self.arrive(intent.place)
+        place = intent.place
+        if place in self._flights:
+            self.arrive(place)
         if isinstance(intent, Write):
             return
-        self._flights[intent.place] = Flight(intent, opened)
-        self._over.setdefault(_reach(intent), {}).setdefault(intent.place.conn, {})[intent.place] = opened
+        self._flights[place] = Flight(intent, opened)
+        reach, conn = _reach(intent), place.conn
+        over = self._over.get(reach)
+        if over is None:
+            self._over[reach] = {conn: {place: opened}}
+        elif conn in over:
+            over[conn][place] = opened
+        else:
+            over[conn] = {place: opened}
 
     def arrive(self, place: Place) -> Flight | None:
         """Its answer is known, or never will be. None: nothing was asked from there."""

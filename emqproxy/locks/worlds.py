@@ -155,7 +155,7 @@ class World(NamedTuple):
             return self._replace(rest=rest)
         lost_by = min(self.gone_after, window.closed) if told else self.gone_after
         gone = Past(self.holder, left, lost_by, self.proved, self.ttl_ms)
-        past = (*(p for p in self.past if p.token != self.holder), gone)[-PAST_MAX:]
+        past = (*[p for p in self.past if p.token != self.holder], gone)[-PAST_MAX:] if self.past else (gone,)
         return World(None, rest, past=past)
 
     def given_back(self, token: bytes, window: Window) -> World:

@@ -23,6 +23,9 @@ from emqproxy.session.exchange import Exchange, Reply, Word
 WILDCARD: Final = b"0"
 """The token with which every lock check is skipped and no lock is set."""
 
+_HASHES: Final = (list, dict)
+"""A job's hash, in RESP 2 and 3."""
+
 
 class NoGrant(enum.Enum):
     """Why a reply has no job to tell of."""
@@ -43,7 +46,7 @@ def read_grant(reply: Reply) -> Grant | NoGrant:
     if not isinstance(reply, list) or len(reply) < 2:
         return NoGrant.UNREADABLE
     head = reply[0]
-    if isinstance(head, list | dict):
+    if isinstance(head, _HASHES):
         job_id = plain(reply[1])
         return Grant(job_id, read_job(head)) if job_id else NoGrant.UNREADABLE
     return NoGrant.EMPTY if head == 0 and not isinstance(head, bool) else NoGrant.UNREADABLE
@@ -69,13 +72,10 @@ class Fetch(msgspec.Struct, frozen=True):
         if not answered(reply):
             # With the wildcard no lock is ever set, whatever became of the call.
             return self.nothing(exchange, place) if self._harmless(reply) else self.perhaps(exchange, place)
-        match read_grant(reply):
-            case Grant(job_id, job):
-                return self._granted(exchange, place, job_id, job)
-            case NoGrant.EMPTY:
-                return self.nothing(exchange, place)
-            case NoGrant.UNREADABLE:
-                return self.perhaps(exchange, place)
+        grant = read_grant(reply)
+        if isinstance(grant, Grant):
+            return self._granted(exchange, place, grant.job_id, grant.job)
+        return (self.nothing if grant is NoGrant.EMPTY else self.perhaps)(exchange, place)
 
     def nothing(self, exchange: Exchange, place: Place) -> Happening:
         """No job was given out: no line, as nothing happened to any job."""

@@ -76,6 +76,8 @@ _BEFORE_THE_SCRIPT: Final = re.compile(
 )
 """Texts of Redis's when a script or a function did not begin. What fails in its middle reads otherwise."""
 
+_NO_ANSWERS: Final = (ErrorReply, Missing)
+
 
 def nothing_ran(reply: Reply) -> bool:
     """Whether it is certain that no write happened."""
@@ -89,7 +91,7 @@ def nothing_ran(reply: Reply) -> bool:
 
 def answered(reply: Reply) -> bool:
     """Whether the script itself answered."""
-    return not isinstance(reply, ErrorReply | Missing)
+    return not isinstance(reply, _NO_ANSWERS)
 
 
 def named(op: str, reply: Reply) -> Line:

@@ -150,7 +150,7 @@ def _map(data: bytes, pos: int, size: int, budget: _Budget, depth: int) -> tuple
     for _ in range(size):
         key, pos = _read(data, pos, budget, depth + 1)
         value, pos = _read(data, pos, budget, depth + 1)
-        if not isinstance(key, list | dict):
+        if not isinstance(key, (list, dict)):
             entries[key] = value
     return entries, pos
 
@@ -180,6 +180,13 @@ _SIZED: Final = {
 }
 
 
+class _PlainOptions(msgspec.Struct, gc=False):
+    """As nearly all workers pack them."""
+
+    token: str | None = None
+    lockDuration: int | None = None  # noqa: N815
+
+
 class _Options(msgspec.Struct):
     """All of a worker's packed options that is read; the rest is passed over."""
 
@@ -187,6 +194,7 @@ class _Options(msgspec.Struct):
     lockDuration: msgspec.Raw = msgspec.Raw()  # noqa: N815  the name that clients send
 
 
+_PLAIN_OPTIONS: Final = msgspec.msgpack.Decoder(_PlainOptions)
 _OPTIONS: Final = msgspec.msgpack.Decoder(_Options)
 
 
@@ -198,6 +206,12 @@ def unpack_options(data: Word) -> Value | Unreadable:
     """
     if data is None or len(data) > PACKED_BYTES_MAX:
         return UNREADABLE
+    try:
+        told = _PLAIN_OPTIONS.decode(data)
+        token = told.token
+        return {b"token": None if token is None else token.encode(), b"lockDuration": told.lockDuration}
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # a token of bytes, a duration that is a float, a text that is no UTF-8
     try:
         found = _OPTIONS.decode(data)
     except (msgspec.MsgspecError, RecursionError):
@@ -217,7 +231,7 @@ def whole(value: object) -> int | None:
     """
     if isinstance(value, bytes):
         return int(value) if len(value) <= 18 and value.isdigit() else None
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     if isinstance(value, float):
         value = int(value) if value.is_integer() and value < 2**53 else None

@@ -21,9 +21,6 @@ OPTS_BYTES_MAX: Final = 64 * 1024
 CARRIER_CHARS_MAX: Final = 4096
 TRACESTATE_CHARS_MAX: Final = 512
 
-_FIELDS: Final = frozenset(
-    (b"name", b"opts", b"timestamp", b"parentKey", b"atm", b"attemptsMade", b"ats", b"stc", b"stalledCounter")
-)
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
 _TRACESTATE: Final = re.compile(r"[\x20-\x7e]+\Z")
 
@@ -37,19 +34,16 @@ class _Options(msgspec.Struct):
 
 def read_job(raw: Reply) -> JobFields:
     """The fields of a job's hash, given flat or as a map. What is absent or malformed is None; never raises."""
-    found = {
-        field: value
-        for field, value in _pairs(raw)
-        if isinstance(field, bytes) and field in _FIELDS and isinstance(value, bytes)
-    }
+    told = _hash(raw).get
+    opts = told(b"opts")
     return JobFields(
-        name=_text(found.get(b"name"), NAME_BYTES_MAX),
-        attempts_made=whole(found.get(b"atm", found.get(b"attemptsMade"))),
-        attempts_started=whole(found.get(b"ats")),
-        stalled_count=whole(found.get(b"stc", found.get(b"stalledCounter"))),
-        timestamp=whole(found.get(b"timestamp")),
-        trace_context=trace_context(found.get(b"opts")),
-        parent_key=_text(found.get(b"parentKey"), KEY_BYTES_MAX),
+        _text(told(b"name"), NAME_BYTES_MAX),
+        _count(told(b"atm"), told(b"attemptsMade")),
+        _count(told(b"ats")),
+        _count(told(b"stc"), told(b"stalledCounter")),
+        _count(told(b"timestamp")),
+        trace_context(opts if isinstance(opts, bytes) else None),
+        _text(told(b"parentKey"), KEY_BYTES_MAX),
     )
 
 
@@ -78,10 +72,10 @@ def read_added(arguments: Sequence[Value], name: Value, options: Value | Unreada
     told = [*arguments[:5], *[None] * (5 - len(arguments[:5]))]
     name = told[2] if name is None else name
     return JobFields(
-        name=_text(name if isinstance(name, bytes) else None, NAME_BYTES_MAX),
+        name=_text(name, NAME_BYTES_MAX),
         timestamp=whole(told[3]),
         trace_context=None if entry(options, b"omc") is True else _packed_carrier(entry(options, b"tm")),
-        parent_key=_text(told[4] if isinstance(told[4], bytes) else None, KEY_BYTES_MAX),
+        parent_key=_text(told[4], KEY_BYTES_MAX),
     )
 
 
@@ -121,13 +115,22 @@ def _carrier(raw: object) -> dict[str, str] | None:
     return told
 
 
-def _pairs(raw: Reply) -> Iterable[tuple[Reply, Reply]]:
-    if isinstance(raw, dict):
-        return raw.items()
+def _hash(raw: Reply) -> dict[Reply, Reply]:
     if isinstance(raw, list):
-        return zip(raw[::2], raw[1::2], strict=False)
-    return ()
+        pairs = zip(raw[::2], raw[1::2], strict=False)
+        try:
+            return dict(pairs)
+        except TypeError:  # an array in a field's place
+            return {field: value for field, value in zip(raw[::2], raw[1::2], strict=False) if isinstance(field, bytes)}
+    return raw if isinstance(raw, dict) else {}
 
 
-def _text(value: bytes | None, limit: int) -> str | None:
-    return None if value is None else value[:limit].decode("utf-8", "replace")
+def _count(value: Reply, older: Reply = None) -> int | None:
+    """A counter, by its newer field's value if there is one."""
+    if not isinstance(value, bytes):
+        value = older if isinstance(older, bytes) else None
+    return whole(value)
+
+
+def _text(value: Reply | Value, limit: int) -> str | None:
+    return value[:limit].decode("utf-8", "replace") if isinstance(value, bytes) else None
