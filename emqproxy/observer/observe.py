@@ -31,7 +31,7 @@ from emqproxy.records import Anchor, Backlog, Hello, Message
 
 _COLLECT_AFTER: Final = 20_000
 """Objects made and not let go of again."""
-NICENESS: Final = 5
+NICENESS: Final = 10
 FLUSH_S: Final = 3.0
 """How long the last spans may take; the SDK's own shutdown takes 30 s where the collector is down."""
 
@@ -49,6 +49,7 @@ class Observer:
     def __init__(self, hello: Hello, console: TextIO) -> None:
         settings = hello.settings
         tokens = Tokens(settings.token, settings.token_key)
+        self._console = console
         self._timeline = Timeline()
         self._telemetry = telemetry(hello, console)
         self._log = logs.RateLimited(logs.get())
@@ -67,6 +68,7 @@ class Observer:
         self._metrics = MetricsService(hello, self._telemetry, lambda: self._journal.lost if self._journal else 0)
         self._listen("metrics", self._metrics.on)
         self._listen("telemetry", self._look)
+        self._listen("settings", self._change)
         if settings.token == "raw":  # noqa: S105  a policy's name
             logs.get().warning("lock tokens are told raw: whoever reads them may finish these jobs")
 
@@ -108,6 +110,18 @@ class Observer:
             thread.join(max(0.0, ends_at - time.monotonic()))
         self._telemetry.farewell()
         self._metrics.close()
+
+    def _change(self, message: Message) -> None:
+        """A Hello while we run: the configuration was read again. What of it can change changes; the file is opened
+        anew in any case."""
+        if not isinstance(message, Hello):
+            return
+        settings = message.settings
+        logs.configure(settings.log_level, self._console)
+        if self._spans is not None:
+            self._spans.renewals_max = settings.renewals_per_attempt
+        if self._journal is not None:
+            self._journal.use(settings.journal, settings.journal_max_bytes)
 
     def _look(self, message: Message) -> None:
         """At each heartbeat: are records or spans being lost?"""

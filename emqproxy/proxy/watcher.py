@@ -25,9 +25,9 @@ SLICE_BYTES_MIN: Final = 1024
 """About 200 answers to renewals: some 10 ms of work."""
 SLICE_BYTES_MAX: Final = 64 * 1024
 """Where a slice held nothing of interest (a large value, plain answers), the next one is twice as long."""
-SLICE_EXCHANGES: Final = 64
+SLICE_EXCHANGES: Final = 8
 """A slice is to hold about so many answers of interest, as the last one had them: jobs are longer than codes."""
-TURN_NS: Final = 1_000_000
+TURN_NS: Final = 500_000
 """So long slices are looked at in one turn, to the end of the last: no stream may come faster than it goes."""
 BEHIND_BYTES_MAX: Final = 1024 * 1024
 """Of answers that wait for their turn: past it Redis is not read until half of them have been looked at."""
