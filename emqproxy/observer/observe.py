@@ -162,7 +162,7 @@ def collect_less() -> None:
 
 
 def give_way() -> None:
-    """From now on the processor is others' first: of one that two want, we get a quarter.
+    """From now on the processor is others' first: of one that two want, we get a tenth.
 
     Linux shares first between sessions, of which we are one, and then within them; each has its own niceness.
     """
