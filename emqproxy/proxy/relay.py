@@ -14,14 +14,13 @@ from typing import Final, Protocol, cast
 
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import client_side, clock
-from emqproxy.proxy.upstream import Connector, in_words, keep_alive, unread
+from emqproxy.proxy.tallies import Tallies
+from emqproxy.proxy.upstream import BUFFER_BYTES_HIGH, Connector, ServerSide, in_words, keep_alive
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
 
 EOF_GRACE_S: Final = 1.0
 """TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""
-BUFFER_BYTES_HIGH: Final = 256 * 1024
-"""What may wait to be written to a slow peer before its sender is paused."""
 UNSEEN_BYTES_MAX: Final = 256 * 1024
 """Of what one side sent and nobody has looked at: past it that side is not read for a moment."""
 ALL_UNSEEN_BYTES_MAX: Final = 512 * 1024
@@ -38,40 +37,11 @@ class Hub(Protocol):
     limited: RateLimited
     pending_bytes_max: int
     faults: int
+    tallies: Tallies
 
     def number(self) -> int: ...
     def opened(self, relay: Relay) -> None: ...
     def closed(self, relay: Relay) -> None: ...
-
-
-class ServerSide(asyncio.Protocol):
-    """The connection to Redis."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
-
-    def data_received(self, data: bytes) -> None:
-        self._relay.from_server(data, clock.now())
-
-    def eof_received(self) -> bool:
-        return False  # what came is flushed to the client, and both are closed
-
-    def pause_writing(self) -> None:
-        self._relay.server_takes(False)
-
-    def resume_writing(self) -> None:
-        self._relay.server_takes(True)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and self.transport is not None:
-            self._relay.server_lost(unread(self.transport))
-        else:
-            self._relay.ended()
 
 
 class Relay(asyncio.Protocol):
@@ -99,6 +69,11 @@ class Relay(asyncio.Protocol):
         self.watched: Watched
         self._watcher: Watcher
 
+    @property
+    def connected(self) -> bool:
+        """To Redis."""
+        return self._server is not None
+
     # ---------------------------------------------------------------- the client's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -125,6 +100,7 @@ class Relay(asyncio.Protocol):
                 self.client.pause_reading()
             return
         server.write(data)
+        self._hub.tallies.to_server(len(data), now)
         self._asked_bytes += len(data)
         self._hub.witness.looks.later(self._look_at_requests, data, now, sliced=True)
         if not self._asks_ahead and self._too_far(self._asked_bytes):
@@ -245,6 +221,7 @@ class Relay(asyncio.Protocol):
         if self._ended:  # TLS empties its buffer when it is closed
             return
         self.client.write(data)
+        self._hub.tallies.to_client(len(data), now)
         self._answered_bytes += len(data)
         self._hub.witness.looks.later(self._look_at_answers, data, now)
         if not self._answers_ahead and self._too_far(self._answered_bytes):

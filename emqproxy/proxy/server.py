@@ -26,16 +26,18 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.proxy import clock
 from emqproxy.proxy.accepting import Room
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.greeting import hello
 from emqproxy.proxy.health import Health, Ready, readiness
 from emqproxy.proxy.journal_path import check_journal
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
+from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.tls_door import Door
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.proxy.upstream import Connector
 from emqproxy.proxy.upstream_probe import UpstreamProbe
 from emqproxy.proxy.witness import Witness
-from emqproxy.records import Hello, ObserverSettings
+from emqproxy.records import Gauges, Hello
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.user_catalogue import UserScript
 
@@ -81,14 +83,16 @@ class DataPlane:
             locks_max=config.limits.locks,
             sole_path=config.sole_path,
         )
-        self.lag = clock.LoopLag(self.ledger.paused)
-        self.bus = Bus(self._hello, self.ledger.open_attempts, self.log)
-        self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, Unrecognised(config.prefixes, self.log))
+        self.tallies = Tallies()
+        self.lag = clock.LoopLag(self.ledger.paused, self.tallies.loop_lag.add)
+        self._run_id = str(uuid.uuid4())
+        self.bus = Bus(self.hello, self.ledger.open_attempts, self.log, self._gauges)
+        self.unrecognised = Unrecognised(config.prefixes, self.log)
+        self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, self.unrecognised)
         self.room = Room(lambda: len(self._relays), self.limited)
         self.door = Door.of(config, self.limited)
         self.listeners = Listeners(self.room, self.door)
         self.probe = UpstreamProbe(self.connector, clock.now, self._topology)
-        self._run_id = str(uuid.uuid4())
         self._relays: set[Relay] = set()
         self._connections = 0
         self._listening = self._draining = False
@@ -209,20 +213,21 @@ class DataPlane:
 
     # ---------------------------------------------------------------- what is said
 
-    def _hello(self, restarts: int) -> Hello:
-        config, upstream = self.config, self.config.upstream
-        settings = ObserverSettings(
-            namespace=config.trace.namespace,
-            token=config.trace.token,
-            token_key=config.trace.token_key.get_secret_value(),
-            renewals_per_attempt=config.trace.renewals_per_attempt,
-            journal=config.observer.journal,
-            journal_max_bytes=config.observer.journal_max_bytes,
-            log_level=config.log_level,
+    def hello(self, restarts: int) -> Hello:
+        """What an observer is told first."""
+        return hello(self.config, self._run_id, restarts)
+
+    def _gauges(self) -> Gauges:
+        unrecognised, witness = self.unrecognised, self.witness
+        return self.tallies.told(
+            ((relay.connected, len(relay.watched.asked)) for relay in self._relays),
+            self._ready(),
+            witness.call_times,
+            noscripts=witness.noscripts,
+            unrecognised=unrecognised.count,
+            guessed=unrecognised.guesses,
+            faults=self.faults,
         )
-        tcp = upstream.kind == "tcp"
-        address, port = (upstream.host, upstream.port) if tcp else (upstream.path, None)
-        return Hello(self._run_id, emqproxy.__version__, address, port, restarts, settings)
 
     def _say_started(self, health: Health | None) -> None:
         config = self.config

@@ -10,7 +10,7 @@ import asyncio
 import json
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from emqproxy import records
 from emqproxy.locks.events import Instant
@@ -76,15 +76,6 @@ class CallTimes:
         return tuple(records.Calls(*key, spread.told) for key, spread in self._spreads.items())
 
 
-class Connection(Protocol):
-    """What is asked of a client's connection."""
-
-    @property
-    def connected(self) -> bool: ...
-    @property
-    def unanswered(self) -> int: ...
-
-
 class Tallies:
     """Of one data plane."""
 
@@ -94,7 +85,6 @@ class Tallies:
         """Configurations that were read again, and that could not be."""
         self.overhead = Spread(OVERHEAD_BOUNDS_NS)
         self.loop_lag = Spread(LAG_BOUNDS_NS)
-        self.calls = CallTimes()
         self._since: Instant = 0
         """When the first bytes of this turn of the loop were read; 0: none were yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -124,20 +114,22 @@ class Tallies:
 
     def told(
         self,
-        connections: Iterable[Connection],
+        connections: Iterable[tuple[bool, int]],
         ready: Ready,
+        calls: CallTimes,
         *,
         noscripts: int,
         unrecognised: int,
         guessed: int,
         faults: int,
     ) -> Gauges:
-        """All of it, and what others have counted."""
+        """All of it, and what others have counted. Of each client: whether it has a connection to Redis, and how many
+        calls of it are unanswered."""
         clients = servers = inflight = 0
-        for connection in connections:
+        for connected, unanswered in connections:
             clients += 1
-            servers += connection.connected
-            inflight += connection.unanswered
+            servers += connected
+            inflight += unanswered
         good, body = ready
         return Gauges(
             ready=good,
@@ -155,5 +147,5 @@ class Tallies:
             reloads_failed=self.reloads_failed,
             overhead=self.overhead.told,
             loop_lag=self.loop_lag.told,
-            calls=self.calls.told,
+            calls=calls.told,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from emqproxy import logs
 from emqproxy.config import Upstream, UpstreamTlsTable
@@ -20,6 +20,8 @@ KEEPALIVE_INTERVAL_S: Final = 15
 KEEPALIVE_COUNT: Final = 4
 """A peer that vanished is noticed after two minutes; a blocking call may last for ever."""
 UNREAD_BYTES: Final = 256 * 1024
+BUFFER_BYTES_HIGH: Final = 256 * 1024
+"""What may wait to be written to a slow peer before its sender is paused."""
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -66,6 +68,45 @@ class Connector:
                 )
         keep_alive(transport)
         return protocol
+
+
+class Pair(Protocol):
+    """What the connection to Redis needs of the pair it is half of."""
+
+    def from_server(self, data: bytes, now: int) -> None: ...
+    def server_takes(self, takes: bool) -> None: ...
+    def server_lost(self, said: Iterable[bytes]) -> None: ...
+    def ended(self) -> None: ...
+
+
+class ServerSide(asyncio.Protocol):
+    """The connection to Redis."""
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=BUFFER_BYTES_HIGH)
+
+    def data_received(self, data: bytes) -> None:
+        self._pair.from_server(data, clock.now())
+
+    def eof_received(self) -> bool:
+        return False  # what came is flushed to the client, and both are closed
+
+    def pause_writing(self) -> None:
+        self._pair.server_takes(False)
+
+    def resume_writing(self) -> None:
+        self._pair.server_takes(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self.transport is not None:
+            self._pair.server_lost(unread(self.transport))
+        else:
+            self._pair.ended()
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:

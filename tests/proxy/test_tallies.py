@@ -10,11 +10,6 @@ from emqproxy.proxy.tallies import CALLS_MAX, OTHER, CallTimes, Spread, Tallies
 from emqproxy.records import Calls
 
 
-class Pair:
-    def __init__(self, unanswered: int, *, connected: bool) -> None:
-        self.unanswered, self.connected = unanswered, connected
-
-
 def test_a_bound_counts_what_is_as_long_as_it() -> None:
     spread = Spread((10, 20))
     for took in (0, 10, 11, 20, 21, 1_000):
@@ -54,14 +49,14 @@ def test_overhead_is_taken_once_a_turn_of_the_loop() -> None:
         return tallies
 
     tallies = asyncio.run(turns())
-    told = tallies.told([], (True, {"ready": True}), noscripts=1, unrecognised=2, guessed=3, faults=4)
+    told = tallies.told([], (True, {"ready": True}), CallTimes(), noscripts=1, unrecognised=2, guessed=3, faults=4)
     assert (told.to_server_bytes, told.to_client_bytes, sum(told.overhead.counts)) == (30, 21, 3)
     assert 0 < told.overhead.sum_ns < 10**10
     assert (told.noscripts, told.unrecognised, told.guessed, told.faults) == (1, 2, 3, 4)
 
 
 def test_connections_are_counted_where_it_is_told() -> None:
-    pairs = [Pair(3, connected=True), Pair(0, connected=False), Pair(4, connected=True)]
-    told = Tallies().told(pairs, (False, {"reason": "draining"}), noscripts=0, unrecognised=0, guessed=0, faults=0)
+    pairs, ready = [(True, 3), (False, 0), (True, 4)], (False, {"reason": "draining"})
+    told = Tallies().told(pairs, ready, CallTimes(), noscripts=0, unrecognised=0, guessed=0, faults=0)
     assert (told.clients, told.servers, told.inflight) == (3, 2, 7)
     assert (told.ready, json.loads(told.ready_body)) == (False, {"reason": "draining"})

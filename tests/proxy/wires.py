@@ -180,7 +180,8 @@ async def data_plane(
     upstream: str, change: Callable[[DataPlane], None] = lambda _: None, **keys: Any
 ) -> AsyncIterator[DataPlane]:
     """A whole data plane on the running loop, as `emqproxy run` makes it; `change` sees it before it starts."""
-    given: dict[str, Any] = {"listen": (Listen("tcp", LOOPBACK, 0),), "health": None, "observer": {"admin": None}} | keys
+    nowhere: dict[str, Any] = {"health": None, "observer": {"admin": None}}
+    given: dict[str, Any] = {"listen": (Listen("tcp", LOOPBACK, 0),)} | nowhere | keys
     plane = DataPlane(Config(upstream=Upstream.parse(upstream), **given))
     change(plane)
     serving = asyncio.create_task(plane.serve())
