@@ -101,12 +101,13 @@ def run(
         "require_upstream": require_upstream or None,
         "log_level": log_level,
     }
-    effective = load(config, {key: value for key, value in given.items() if value is not None})
+    flags: dict[str, object] = {key: value for key, value in given.items() if value is not None}
+    effective = load(config, flags)
     added = _own_scripts(effective.scripts.catalogue)
     logs.configure(effective.log_level)
     from emqproxy.proxy import server
 
-    return server.run(effective, added)
+    return server.run(effective, added, lambda: load(config, flags))
 
 
 @app.command("check-config")

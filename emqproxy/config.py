@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -245,6 +245,23 @@ class Config(_Table):
         if self.upstream_tls != UpstreamTlsTable() and not self.upstream.tls:  # it would go out in the clear
             raise KeyValueError("upstream", "[upstream_tls] is set and it is no rediss://; write rediss://HOST:PORT")
         return self
+
+    def keys(self) -> Iterator[tuple[str, object]]:
+        """Every key, dotted, with its value."""
+        for name, value in self:
+            if isinstance(value, _Table):
+                yield from ((f"{name}.{key}", inner) for key, inner in value)
+            else:
+                yield name, value
+
+    def replacing(self, values: Mapping[str, object]) -> Config:
+        """The same with other values for some keys; they are checked already."""
+        config = self
+        for key, value in values.items():
+            table, _, name = key.rpartition(".")
+            above = getattr(config, table).model_copy(update={name: value}) if table else value
+            config = config.model_copy(update={table or name: above})
+        return config
 
     def lines(self) -> Iterator[str]:
         """The whole as TOML, fit to be shown: no password, no key."""

@@ -59,7 +59,7 @@ class LockLedger:
     def __init__(
         self, *, late: float = 0.60, critical: float = 0.80, locks_max: int = LOCKS, sole_path: bool = False
     ) -> None:
-        self._grading = Grading(late, critical)
+        self._grading = self.grading = Grading(late, critical)
         self._sole_path = sole_path
         self._accounts = Accounts(locks_max)
         self._flights = Flights()

@@ -96,6 +96,10 @@ class Journal:
         lines, self._lines = self._lines, []
         self._file.write(lines)
 
+    def use(self, path: str, bytes_max: int) -> None:
+        """From the next line on it goes there; the same path is opened anew."""
+        self._file.use(path, bytes_max)
+
     def close(self) -> None:
         """Writes what is left and lets go of the file."""
         self.flush()

@@ -71,6 +71,11 @@ class JournalFile:
         if moved:
             self.close()
 
+    def use(self, path: str, bytes_max: int) -> None:
+        """Another destination from the next line on, or the same opened anew."""
+        self.close()
+        self._path, self._bytes_max = path, bytes_max
+
     def close(self) -> None:
         """Lets go of the file; the next write opens it again."""
         if self._fd >= 0 and self._path != "-":

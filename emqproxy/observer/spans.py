@@ -72,7 +72,7 @@ class Spans:
     def __init__(self, hello: Hello, timeline: Timeline, tokens: Tokens, board: Board, emitter: Emitter) -> None:
         self._hello = hello
         self._namespace = hello.settings.namespace
-        self._renewals_max = hello.settings.renewals_per_attempt
+        self.renewals_max = hello.settings.renewals_per_attempt
         self._timeline = timeline
         self._tokens = tokens
         self._board = board
@@ -125,7 +125,7 @@ class Spans:
         attempt = record.verdict.attempt
         if record.line.op != "renew" or violated or record.line.outcome != "ok" or attempt is None:
             return True
-        return attempt.renewals <= 1 or attempt.renewals - attempt.late <= self._renewals_max
+        return attempt.renewals <= 1 or attempt.renewals - attempt.late <= self.renewals_max
 
     def _operation(
         self, record: Record, fact: LockFact, holder: Holder | None, *, violated: bool, error: str | None

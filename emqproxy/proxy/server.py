@@ -2,7 +2,7 @@
 
 Order: the listeners (no port, no start: exit 3), health, the probe of the upstream, the observer. SIGTERM or SIGINT
 drains: clients that are connected go on being served, new ones too; when the last has gone we end. A second one, or
-`drain.timeout`, ends at once.
+`drain.timeout`, ends at once. SIGHUP reads the configuration again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 import signal
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import uvloop
@@ -31,6 +31,7 @@ from emqproxy.proxy.health import Health, Ready, readiness
 from emqproxy.proxy.journal_path import check_journal
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
+from emqproxy.proxy.reload import Reload
 from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.tls_door import Door
 from emqproxy.proxy.unrecognised import Unrecognised
@@ -52,13 +53,15 @@ LOOK_S: Final = 0.2
 """How soon it is told that an upstream answers that did not at the start."""
 
 
-def run(config: Config, added: Sequence[UserScript] = ()) -> int:
-    """Serves until it is told to end; the process's exit code. `added`: the user's own catalogue."""
+def run(config: Config, added: Sequence[UserScript] = (), load: Callable[[], Config] | None = None) -> int:
+    """Serves until it is told to end; the process's exit code. `added`: the user's own catalogue; `load` reads the
+    configuration again, at a SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would end us, until we can answer it
     to_stdout = config.observer.journal == "-"
     logs.configure(config.log_level, sys.stderr if to_stdout else sys.stdout)
     try:
         check_journal(config.observer.journal)
-        plane = DataPlane(config, added)
+        plane = DataPlane(config, added, load)
         _calm_the_collector()
         return uvloop.run(plane.serve())
     except CannotStartError as error:
@@ -69,8 +72,11 @@ def run(config: Config, added: Sequence[UserScript] = ()) -> int:
 class DataPlane:
     """One sidecar's data plane. Also what a relay sees of the house around it (`relay.Hub`)."""
 
-    def __init__(self, config: Config, added: Sequence[UserScript] = ()) -> None:
+    def __init__(
+        self, config: Config, added: Sequence[UserScript] = (), load: Callable[[], Config] | None = None
+    ) -> None:
         self.config = config
+        self.reload = Reload(self, load or (lambda: config))
         self.log = logs.get()
         self.limited = logs.RateLimited(self.log)
         self.connector = Connector(config.upstream, config.upstream_tls, self.limited)
@@ -108,6 +114,7 @@ class DataPlane:
         config, loop = self.config, asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reload.asked)
         health = Health(self._ready, config.health.host, config.health.port) if config.health is not None else None
         try:
             await self._open(health)
@@ -156,6 +163,7 @@ class DataPlane:
         await self._changed.wait()
 
     async def _end(self, health: Health | None) -> None:
+        self.reload.stop()
         self.listeners.close()
         if len(self._signals) < 2:
             for relay in list(self._relays):
@@ -214,7 +222,7 @@ class DataPlane:
     # ---------------------------------------------------------------- what is said
 
     def hello(self, restarts: int) -> Hello:
-        """What an observer is told first."""
+        """What an observer is told first, and again when the configuration has changed."""
         return hello(self.config, self._run_id, restarts)
 
     def _gauges(self) -> Gauges:
