@@ -44,11 +44,11 @@ class House(Protocol):
 class Watcher:
     """One connection's. No method raises: a fault of ours makes this connection blind, and no more."""
 
-    def __init__(self, house: House, watched: Watched, pause: Callable[[bool], None] = lambda _: None) -> None:
+    def __init__(self, house: House, watched: Watched, pause: Callable[[bool], None] | None = None) -> None:
         """`pause` is told True when Redis should not be read for a while, and False when it should again."""
         self.watched = watched
         self._house = house
-        self._pause = pause
+        self._pause = pause or _nobody
         self._paused = False
         self._told_blind = False
         self._settled = False
@@ -173,6 +173,7 @@ class Watcher:
             self._house.witness.closed(self.watched, now)
         except Exception as fault:  # noqa: BLE001  law 9
             self.fault(fault, now)
+        self._pause = _nobody  # a connection that is over is freed now, not when the collector comes by
         told()
 
     # ---------------------------------------------------------------- blindness and faults
@@ -220,6 +221,10 @@ class Watcher:
         if not self._told_blind and self._over is None:
             self._told_blind = True
             _quietly(lambda: self._house.witness.blinded(self.watched, "a fault of emqproxy's own", now))
+
+
+def _nobody(_: bool) -> None:
+    """Is paused."""
 
 
 def _quietly(call: Callable[[], None]) -> None:
