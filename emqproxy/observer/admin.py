@@ -19,6 +19,7 @@ import uvloop
 from aiohttp import web
 
 from emqproxy import logs
+from emqproxy.observer.faults import Guard
 
 RETRY_S: Final = 5.0
 SILENT_S_MAX: Final = 5.0
@@ -55,7 +56,7 @@ class Admin:
         self._listens = threading.Event()
         self._loop = uvloop.new_event_loop()
         self._end = self._loop.create_future()
-        self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
+        self._thread = threading.Thread(target=Guard("admin").call, args=(self._run,), name="admin", daemon=True)
         self.port = 0
         """The real one, once it listens."""
 
@@ -107,7 +108,11 @@ class Admin:
         self._loop.close()
 
     def _runner(self) -> web.AppRunner:
-        app = web.Application(middlewares=[web.middleware(self._guarded)])
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guarded(request, handler)
+
+        app = web.Application(middlewares=[guarded])
         app.router.add_route("*", "/metrics", self._on_metrics)
         app.router.add_route("*", "/healthz", self._on_healthz)
         app.router.add_route("*", "/readyz", self._on_readyz)

@@ -87,6 +87,7 @@ class Reader:
         for figures, count in held.items():
             reading.add(table.HELD, (figures.name,), count)
         reading.add(table.OLDEST, (), oldest_s)
+        reading.add(table.BLINDED, (), 0)
         reading.add(table.RECORDS, (), metrics.records)
         reading.add(table.DROPPED, (), metrics.dropped)
         reading.add(table.RESTARTS, (), self._hello.restarts)
