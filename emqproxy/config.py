@@ -10,81 +10,17 @@ users of OpenTelemetry expect; no key here means the same as one of them yet, so
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from emqproxy import config_values as values
 from emqproxy.addresses import HostPort, Listen, Upstream
 from emqproxy.config_sources import ConfigError, KeyValueError, load_into, printable
+from emqproxy.config_values import Count, Share
 
 __all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load", "printable"]
-
-_SHADE: Final = "a share of the lock's time to live, above 0 and at most 1, like 0.60"
-_LIST: Final = re.compile(r"\s*\[\s*[\"'\]]")
-"""How a JSON list of words begins, and no address: `[::1]:6380` is one."""
-
-
-_ADMIN: Final = 'HOST:PORT, like 127.0.0.1:9465, or "" for none'
-
-
-def _number(value: object) -> object:
-    if isinstance(value, bool):  # pydantic would read true as 1
-        raise ValueError("not a number")
-    return value
-
-
-def _listed(value: object) -> object:
-    """A list as the environment and a careless file write it: `a, b`, or `["a", "b"]`."""
-    if isinstance(value, str):
-        if _LIST.match(value):
-            try:
-                return json.loads(value)
-            except (ValueError, RecursionError):
-                raise ValueError('no list; write it with commas, a,b, or as JSON, ["a", "b"]') from None
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
-def _listens(value: object) -> object:
-    value = _listed(value)
-    if not isinstance(value, list | tuple):
-        raise ValueError('not a list; write a list like ["tcp://127.0.0.1:6380"]')
-    if not all(isinstance(item, str | Listen) for item in value):
-        raise ValueError('not an address; write a list like ["tcp://127.0.0.1:6380"]')
-    return tuple(Listen.parse(item) if isinstance(item, str) else item for item in value)
-
-
-def _upstream(value: object) -> object:
-    if not isinstance(value, str | Upstream):  # pydantic would make one of a table, past all that `parse` asks for
-        raise ValueError("not an address; write a URL like redis://127.0.0.1:6379")
-    return Upstream.parse(value) if isinstance(value, str) else value
-
-
-def _health(value: object) -> object:
-    if value is not None and not isinstance(value, str | HostPort):
-        raise ValueError('not an address; write HOST:PORT, like 0.0.0.0:9464, or "" for none')
-    if isinstance(value, str):
-        return HostPort.parse(value) if value else None
-    return value
-
-
-def _admin(value: object) -> object:
-    try:
-        return _health(value)
-    except ValueError:
-        raise ValueError(f"not an address; write {_ADMIN}") from None
-
-
-def _mode(value: object) -> object:
-    if value in ("shadow", "enforce"):
-        raise ValueError('not built yet in this release; write "observe"')
-    return value
-
-
-Count = Annotated[int, BeforeValidator(_number)]
-Share = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1, description=_SHADE)]
 
 
 class _Table(BaseModel):
@@ -125,8 +61,8 @@ class ObserverTable(_Table):
         default="", pattern=r"^[^\x00]*$", description='a file\'s path, "-" for standard output, "" for none'
     )
     journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
-    admin: Annotated[HostPort | None, BeforeValidator(_admin)] = Field(
-        default=HostPort("127.0.0.1", 9465), description=_ADMIN
+    admin: Annotated[HostPort | None, BeforeValidator(values.admin)] = Field(
+        default=HostPort("127.0.0.1", 9465), description=values.ADMIN
     )
 
 
@@ -148,7 +84,7 @@ class TlsTable(_Identity):
     """Of `tls://` listeners."""
 
     client_ca_file: str = Field(default="", pattern=_PATH, description='the path of a PEM file; "": no client is asked')
-    handshake_timeout: Annotated[float, BeforeValidator(_number)] = Field(
+    handshake_timeout: Annotated[float, BeforeValidator(values.number)] = Field(
         default=10, gt=0, le=600, description="seconds above 0, at most 600, like 10"
     )
 
@@ -179,7 +115,7 @@ class LimitsTable(_Table):
 class DrainTable(_Table):
     """How a sidecar ends."""
 
-    timeout: Annotated[float, BeforeValidator(_number)] = Field(
+    timeout: Annotated[float, BeforeValidator(values.number)] = Field(
         default=0, ge=0, allow_inf_nan=False, description="seconds from 0, like 30; 0 waits for the last client"
     )
 
@@ -187,18 +123,20 @@ class DrainTable(_Table):
 class Config(_Table):
     """All there is to set. Parts of the house receive fields of it, not the whole."""
 
-    listen: Annotated[tuple[Listen, ...], BeforeValidator(_listens)] = Field(
+    listen: Annotated[tuple[Listen, ...], BeforeValidator(values.listens)] = Field(
         default=(Listen("tcp", "127.0.0.1", 6380),), min_length=1, description='a list like ["tcp://127.0.0.1:6380"]'
     )
-    upstream: Annotated[Upstream, BeforeValidator(_upstream)] = Field(
+    upstream: Annotated[Upstream, BeforeValidator(values.upstream)] = Field(
         default=Upstream("tcp", "127.0.0.1", 6379), description="a URL like redis://127.0.0.1:6379"
     )
-    mode: Annotated[Literal["observe"], BeforeValidator(_mode)] = Field(default="observe", description='"observe"')
+    mode: Annotated[Literal["observe"], BeforeValidator(values.mode)] = Field(
+        default="observe", description='"observe"'
+    )
     sole_path: bool = Field(default=False, description="true or false")
-    prefixes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
+    prefixes: Annotated[tuple[str, ...], BeforeValidator(values.listed)] = Field(
         default=("emq", "bull"), min_length=1, description='a list like ["emq", "bull"]'
     )
-    health: Annotated[HostPort | None, BeforeValidator(_health)] = Field(
+    health: Annotated[HostPort | None, BeforeValidator(values.host_port)] = Field(
         default=HostPort("0.0.0.0", 9464),  # noqa: S104  the kubelet probes the pod's address
         description='HOST:PORT, like 0.0.0.0:9464, or "" for none',
     )
@@ -246,7 +184,7 @@ class Config(_Table):
             raise KeyValueError("upstream", "[upstream_tls] is set and it is no rediss://; write rediss://HOST:PORT")
         return self
 
-    def keys(self) -> Iterator[tuple[str, object]]:
+    def flat(self) -> Iterator[tuple[str, object]]:
         """Every key, dotted, with its value."""
         for name, value in self:
             if isinstance(value, _Table):
@@ -254,10 +192,10 @@ class Config(_Table):
             else:
                 yield name, value
 
-    def replacing(self, values: Mapping[str, object]) -> Config:
+    def replacing(self, others: Mapping[str, object]) -> Config:
         """The same with other values for some keys; they are checked already."""
         config = self
-        for key, value in values.items():
+        for key, value in others.items():
             table, _, name = key.rpartition(".")
             above = getattr(config, table).model_copy(update={name: value}) if table else value
             config = config.model_copy(update={table or name: above})

@@ -52,7 +52,8 @@ FLOORS: dict[str, Floor] = {
     ),
     "records": floor("locks.events", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
-    "config": floor("addresses", "config_sources", packages="pydantic", forbidden=IMPURE),
+    "config": floor("addresses", "config_sources", "config_values", packages="pydantic", forbidden=IMPURE),
+    "config_values": floor("addresses", packages="pydantic", forbidden=IMPURE),
     "config_sources": floor(packages="pydantic pydantic_core pydantic_settings", forbidden=IMPURE - {"os", "pathlib"}),
     "script_files": floor(
         "scripts.javascript", "scripts.user_catalogue", forbidden=IMPURE - {"os", "pathlib", "tempfile"},

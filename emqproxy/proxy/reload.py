@@ -118,8 +118,8 @@ class Reload:
 
 def merge(before: Config, read: Config) -> Changes:
     """What of a configuration that was read again can be in force without a restart."""
-    new = dict(read.keys())
-    differing = [key for key, value in before.keys() if new[key] != value]  # noqa: SIM118  no mapping
+    new = dict(read.flat())
+    differing = [key for key, value in before.flat() if new[key] != value]
     live = {key: new[key] for key in differing if _is_live(key, before, read, differing)}
     return Changes(before.replacing(live), list(live), [key for key in differing if key not in live])
 
