@@ -7,16 +7,18 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+import uvloop
 
-from emqproxy.config import Upstream
+from emqproxy.config import TlsTable, Upstream, UpstreamTlsTable
+from emqproxy.proxy.tls import server_context
 from emqproxy.proxy.upstream import KEEPALIVE_IDLE_S, Connector, in_words
-from tests.processes import EmqProxy, RedisServer, eventually
+from tests.processes import LOOPBACK, EmqProxy, RedisServer, eventually
 from tests.proxy.wires import ask, dial, drain, exactly, half_close, sidecar, talk
 from tests.session.talk import words
-from tests.tls import tls_redis
+from tests.tls import Authority, tls_redis
 
 BIG = 8_000_000
 
@@ -129,6 +131,33 @@ def test_a_tls_peer_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts for it
         asyncio.run(run(silent.getsockname()[1]))
     assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize(("name", "expired", "error"), [("redis.test", False, ""), ("", True, "has expired")])
+def test_the_server_is_asked_for_by_name_and_its_days_are_counted(
+    run: Any, name: str, expired: bool, error: str, tmp_path: Path
+):
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("own", "redis.test", LOOPBACK, expired=expired)
+    context, asked = server_context(TlsTable(cert_file=str(cert), key_file=str(key))), []
+    context.sni_callback = lambda _, name, __: asked.append(name)
+
+    async def within() -> None:
+        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0, ssl=context)
+        table = UpstreamTlsTable(ca_file=str(authority.file), server_name=name)
+        connector = Connector(Upstream.parse(f"rediss://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"), table)
+        said = ""
+        try:
+            (await connector.connect(Kept)).transport.close()
+        except OSError as refused:
+            said = in_words(refused)
+        server.close()
+        assert error in said
+        assert bool(error) == bool(said)
+
+    run(within())
+    assert asked == [name or None], "an address is no name"
 
 
 def test_words_for_every_error():
