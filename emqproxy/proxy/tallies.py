@@ -16,7 +16,7 @@ from emqproxy import records
 from emqproxy.locks.events import Instant
 from emqproxy.proxy import clock
 from emqproxy.proxy.health import Ready
-from emqproxy.records import CALL_BOUNDS_NS, LAG_BOUNDS_NS, OVERHEAD_BOUNDS_NS, Gauges
+from emqproxy.records import CALL_BOUNDS_NS, LAG_BOUNDS_NS, OVERHEAD_BOUNDS_NS, CallSite, Gauges
 from emqproxy.scripts.answers import ERROR_NAMES
 
 CALLS_MAX: Final = 256
@@ -59,11 +59,11 @@ class CallTimes:
     def __init__(self) -> None:
         self._spreads: dict[CallKey, Spread] = {}
 
-    def of(self, command: str, script: str, error: str = "") -> Spread:
+    def of(self, call: CallSite, error: str = "") -> Spread:
         """Where to count calls of a script; `error` is the prefix of Redis's, if it is one of Redis's own."""
         if error and error not in ERROR_NAMES:
             error = "ERR"
-        key = CallKey(command, script, error)
+        key = CallKey(call.command, (call.script or call.sha) if call.sha else "", error)
         if key not in self._spreads and len(self._spreads) >= CALLS_MAX:
             key = CallKey(OTHER, OTHER, OTHER if error else "")
         if key not in self._spreads:

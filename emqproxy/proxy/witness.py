@@ -128,7 +128,7 @@ class Witness:
             reply = exchange.reply
             call, took = self._call_site(command, operation)
             if type(reply) is ErrorReply:
-                took = self.call_times.of(call.command, call.script, reply.prefix)
+                took = self.call_times.of(call, reply.prefix)
                 self.noscripts += reply.prefix == "NOSCRIPT" and not exchange.in_exec
             if not isinstance(reply, Missing):
                 took.add(exchange.closed - exchange.opened)
@@ -225,7 +225,7 @@ class Witness:
             if len(self._call_sites) >= CALL_SITES_MAX:
                 self._call_sites.clear()
             call = CallSite(command.name.decode(), script.label, script.sha, script.match, script.releases)
-            found = self._call_sites[key] = call, self.call_times.of(call.command, call.script)
+            found = self._call_sites[key] = call, self.call_times.of(call)
         return found
 
     # ---------------------------------------------------------------- texts and the unknown

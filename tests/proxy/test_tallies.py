@@ -7,7 +7,7 @@ import json
 
 from emqproxy.proxy import clock
 from emqproxy.proxy.tallies import CALLS_MAX, OTHER, CallTimes, Spread, Tallies
-from emqproxy.records import Calls
+from emqproxy.records import Calls, CallSite
 
 
 def test_a_bound_counts_what_is_as_long_as_it() -> None:
@@ -17,24 +17,28 @@ def test_a_bound_counts_what_is_as_long_as_it() -> None:
     assert (spread.told.counts, spread.told.sum_ns) == ((2, 2, 2), 1_062)
 
 
+def site(script: str, sha: str = "a" * 40) -> CallSite:
+    return CallSite("EVALSHA", script, sha, "catalogue", "6.7.0")
+
+
 def test_calls_are_told_apart_by_script_and_by_the_errors_of_redis_alone() -> None:
     times = CallTimes()
-    times.of("EVALSHA", "extendLock-2").add(5)
-    times.of("EVALSHA", "extendLock-2").add(6)
-    times.of("EVALSHA", "extendLock-2", "READONLY").add(7)
-    times.of("EVALSHA", "extendLock-2", "A-TOKEN-FOR-AN-ERROR").add(8)
+    renewal, unnamed, by_hand = site("extendLock-2"), site("", "0" * 40), CallSite("DEL", "DEL", "", "", "")
+    for error in ("", "", "READONLY", "A-TOKEN-FOR-AN-ERROR"):
+        times.of(renewal, error).add(5)
+    times.of(unnamed).add(1)
+    times.of(by_hand).add(1)
     told = {(calls.command, calls.script, calls.error): sum(calls.took.counts) for calls in times.told}
-    assert told == {
-        ("EVALSHA", "extendLock-2", error): count for error, count in (("", 2), ("READONLY", 1), ("ERR", 1))
-    }
+    errors = {("EVALSHA", "extendLock-2", error): count for error, count in (("", 2), ("READONLY", 1), ("ERR", 1))}
+    assert told == errors | {("EVALSHA", "0" * 40, ""): 1, ("DEL", "", ""): 1}
 
 
 def test_scripts_without_number_are_counted_as_others() -> None:
     times = CallTimes()
     for number in range(2 * CALLS_MAX):
-        times.of("EVALSHA", f"script-{number}").add(1)
+        times.of(site(f"script-{number}")).add(1)
     assert len(times.told) == CALLS_MAX + 1
-    assert times.told[-1] == Calls(OTHER, OTHER, "", times.of("EVALSHA", "one more").told)
+    assert times.told[-1] == Calls(OTHER, OTHER, "", times.of(site("one more")).told)
     assert sum(times.told[-1].took.counts) == CALLS_MAX
 
 
