@@ -49,6 +49,7 @@ class Listeners:
                 why = f"{error.strerror or error}; give --listen another"
                 raise CannotStartError(f"cannot listen on {one}: {why}") from None
             door = self._door if one.kind == "tls" else None
+            assert (door is not None) == (one.kind == "tls"), "without a door it would be open to all"
             self._acceptors += [Acceptor(sock, factory, self._room, door) for sock in sockets]
         self.resume()
 

@@ -26,6 +26,7 @@ class Road(NamedTuple):
     port: int
     redis: RedisServer
     ours: Authority
+    theirs: Authority
     context: ssl.SSLContext
     """A client's that gets through."""
 
@@ -61,7 +62,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
             upstream_tls__key_file=shown_key,
         ) as proxy,
     ):
-        yield Road(proxy, port, redis, ours, trusting(ours.file, ours.issue("worker", "worker")))
+        yield Road(proxy, port, redis, ours, theirs, trusting(ours.file, ours.issue("worker", "worker")))
 
 
 def test_a_value_of_100_mib_there_and_back(road: Road):
@@ -173,6 +174,17 @@ def test_an_upstream_that_proves_nothing_is_not_spoken_to(
             assert client.recv(100) == b""
         assert why in proxy.wait_log(lambda line: "upstream cannot be reached" in line["event"])["error"]
         assert http_get(proxy.health_port, "/readyz")[0] == 503
+
+
+def test_an_upstream_that_asks_for_a_certificate_and_gets_none(road: Road):
+    asking = f"rediss://{LOOPBACK}:{road.redis.options['tls-port']}"
+    with plain(asking, ca_file=road.theirs.file) as proxy:
+        line = proxy.wait_log(lambda line: line["event"] == "upstream does not answer", 20)
+        assert "certificate required" in line["reason"]
+        with socket.create_connection((LOOPBACK, proxy.port), timeout=20) as client:
+            client.sendall(words("PING"))
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(100) == b""
 
 
 def test_the_name_that_is_asked_for_may_be_another_than_the_host(url: str, theirs: Authority):
