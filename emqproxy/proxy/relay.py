@@ -15,6 +15,7 @@ from typing import Final, Protocol, cast
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import client_side, clock
 from emqproxy.proxy.tallies import Tallies
+from emqproxy.proxy.ties import Ties
 from emqproxy.proxy.upstream import BUFFER_BYTES_HIGH, Connector, ServerSide, in_words, keep_alive
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.proxy.witness import Watched, Witness
@@ -38,6 +39,7 @@ class Hub(Protocol):
     pending_bytes_max: int
     faults: int
     tallies: Tallies
+    ties: Ties
 
     def number(self) -> int: ...
     def opened(self, relay: Relay) -> None: ...
@@ -208,6 +210,7 @@ class Relay(asyncio.Protocol):
             side.transport.close()
             return
         self._server = side.transport
+        self._hub.ties.made()
         early, self._early = self._early, []
         if early:
             self.client.resume_reading()  # first: if these bytes fill the way to Redis, they pause it again
@@ -247,7 +250,9 @@ class Relay(asyncio.Protocol):
 
     def server_lost(self, said: Iterable[bytes]) -> None:
         """Redis is gone, but for what it had said before."""
-        self._server = None
+        if self._server is not None:
+            self._server = None
+            self._hub.ties.gone(by_redis=True)
         for data in said:
             self.from_server(data, clock.now())
         self.ended()
@@ -263,6 +268,7 @@ class Relay(asyncio.Protocol):
         if self._server is not None:
             self._server.close()
             self._server = None
+            self._hub.ties.gone(by_redis=False)
         self._hub.witness.looks.later(self._look_at_the_end, b"", clock.now())
 
     def _look_at_the_end(self, _: bytes, now: int) -> None:

@@ -33,6 +33,7 @@ from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
 from emqproxy.proxy.reload import Reload
 from emqproxy.proxy.tallies import Tallies
+from emqproxy.proxy.ties import Ties
 from emqproxy.proxy.tls_door import Door
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.proxy.upstream import Connector
@@ -98,7 +99,8 @@ class DataPlane:
         self.room = Room(lambda: len(self._relays), self.limited)
         self.door = Door.of(config, self.limited)
         self.listeners = Listeners(self.room, self.door)
-        self.probe = UpstreamProbe(self.connector, clock.now, self._topology)
+        self.ties = Ties(self.witness.estranged)
+        self.probe = UpstreamProbe(self.connector, clock.now, self._topology, another=self.witness.estranged)
         self._relays: set[Relay] = set()
         self._connections = 0
         self._listening = self._draining = False

@@ -76,7 +76,6 @@ class Pair(Protocol):
     def from_server(self, data: bytes, now: int) -> None: ...
     def server_takes(self, takes: bool) -> None: ...
     def server_lost(self, said: Iterable[bytes]) -> None: ...
-    def ended(self) -> None: ...
 
 
 class ServerSide(asyncio.Protocol):
@@ -103,10 +102,7 @@ class ServerSide(asyncio.Protocol):
         self._pair.server_takes(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and self.transport is not None:
-            self._pair.server_lost(unread(self.transport))
-        else:
-            self._pair.ended()
+        self._pair.server_lost(unread(self.transport) if exc is not None and self.transport is not None else ())
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:

@@ -33,19 +33,22 @@ class UpstreamProbe:
         now: Callable[[], Instant],
         topology: Callable[[str], None],
         interval_s: float = INTERVAL_S,
+        another: Callable[[], None] = lambda: None,
     ) -> None:
         """`connector`: whose upstream, by its TLS. `topology` is told `cluster` or `sentinel`, once per connection
-        to such a server."""
+        to such a server. `another` is called when another process answers than before."""
         self.answered_at: Instant | None = None
         """When a PING was last answered."""
         self.error: str | None = None
         """Why the last attempt failed; None where it did not."""
         self.redis_mode: str | None = None
         """`standalone`, `cluster` or `sentinel`; None where INFO was not to be had."""
+        self.redis_run: str | None = None
+        """Which process answered last: Redis's own `run_id`."""
         self.redis_version: str | None = None
         self._connector, self._upstream = connector, connector.upstream
         self._now = now
-        self._topology = topology
+        self._topology, self._another = topology, another
         self._interval_s = interval_s
         self._tried = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -114,6 +117,9 @@ class UpstreamProbe:
         facts = dict(line.split(":", 1) for line in lines if ":" in line)
         self.redis_version = facts.get("redis_version")
         self.redis_mode = facts.get("redis_mode")
+        before, self.redis_run = self.redis_run, facts.get("run_id", self.redis_run)
+        if before not in {None, self.redis_run}:
+            self._another()
         if self.redis_mode in ("cluster", "sentinel"):
             self._topology(self.redis_mode)
 

@@ -7,12 +7,24 @@ lets a fault through to the bytes: the relay makes that connection blind instead
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from emqproxy.locks.events import AnyIntent, Blinded, Instant, Lapsed, Lock, LockFact, Place, Sighted, Window
+from emqproxy.locks.events import (
+    AnyIntent,
+    Blinded,
+    Instant,
+    Lapsed,
+    Lock,
+    LockFact,
+    PerhapsGranted,
+    Place,
+    Sighted,
+    Window,
+)
 from emqproxy.locks.flights import perhaps
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Verdict
@@ -180,6 +192,18 @@ class Witness:
             now = min(now, oldest)
         self._tell(self._ledger.tick(now), now)
         self._arm()
+
+    def estranged(self) -> None:
+        """Redis has ended all connections, or another answers: it may have lost what it had. No lock is sure to live
+        from here on, until it is proved."""
+        self.looks.later(self._doubt, b"", clock.now())
+
+    def _doubt(self, _: bytes, now: Instant) -> None:
+        with contextlib.suppress(Exception):  # law 9, for want of a connection that could be made blind
+            for queue in {attempt.queue for attempt in self._ledger.open_attempts()}:
+                fact = PerhapsGranted(Place(0, 0), Window(now, now), queue, b"", None, anything=True)
+                self._tell(self._ledger.observe(fact), now)
+            self._arm()
 
     def stop(self) -> None:
         """No more lapses are told."""

@@ -42,7 +42,7 @@ class Side(asyncio.Protocol):
 
     def __init__(self, took: Callable[[bytes], None], over: Callable[[], None]) -> None:
         self._took, self._over = took, over
-        self.transport: asyncio.Transport
+        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -118,7 +118,7 @@ class Link:
     def reset(self) -> None:
         """RST to both, whatever is still to be said."""
         for side in (self.near, self.far):
-            if side is not None and not side.transport.is_closing():
+            if side is not None and side.transport is not None and not side.transport.is_closing():
                 sock = side.transport.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 side.transport.abort()
@@ -127,7 +127,7 @@ class Link:
         self._over = True
         self._middleman.links.discard(self)
         for side in (self.near, self.far):
-            if side is not None:
+            if side is not None and side.transport is not None:
                 side.transport.close()
 
 

@@ -21,7 +21,11 @@ INTERVAL_S = 0.02
 def probing(url: str, look: Callable[[UpstreamProbe, list[str]], Awaitable[None]]) -> None:
     async def run() -> None:
         told: list[str] = []
-        probe = UpstreamProbe(Connector(Upstream.parse(url)), time.monotonic_ns, told.append, INTERVAL_S)
+
+        def again() -> None:
+            told.append("another")
+
+        probe = UpstreamProbe(Connector(Upstream.parse(url)), time.monotonic_ns, told.append, INTERVAL_S, again)
         probe.start()
         try:
             await asyncio.wait_for(look(probe, told), 20)
@@ -159,3 +163,19 @@ def test_a_server_that_is_no_redis_does_not_end_it() -> None:
             await probe.stop()
 
     asyncio.run(run())
+
+
+def test_a_server_that_was_restarted_is_another_one(redis_server: RedisServer) -> None:
+    async def look(probe: UpstreamProbe, told: list[str]) -> None:
+        await until(lambda: probe.redis_run)
+        redis_server.call("CLIENT", "KILL", "TYPE", "normal")  # only its connection is lost
+        seen = probe.answered_at
+        await until(lambda: probe.answered_at != seen)
+        assert told == []
+        await asyncio.to_thread(redis_server.end)
+        await until(lambda: probe.error)
+        assert await asyncio.to_thread(redis_server.start)
+        await until(lambda: told)
+        assert told == ["another"]
+
+    probing(redis_server.url, look)
