@@ -1,4 +1,4 @@
-"""A real OTLP receiver: takes `POST /v1/traces`, decodes protobuf, and keeps what came.
+"""A real OTLP receiver: takes `POST /v1/traces`, decodes protobuf, and keeps what came; of `/v1/metrics` the bytes.
 
     with OtlpReceiver() as receiver:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
@@ -27,6 +27,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 _KINDS = {1: "INTERNAL", 2: "SERVER", 3: "CLIENT", 4: "PRODUCER", 5: "CONSUMER"}
+_TRACES = "/v1/traces"
 _STATUS = {0: "UNSET", 1: "OK", 2: "ERROR"}
 
 
@@ -65,6 +66,7 @@ class OtlpReceiver:
         self._changed = threading.Condition()
         self._spans: list[Span] = []
         self._bodies: list[bytes] = []
+        self._metrics: list[bytes] = []
         self.requests = 0
         """Those refused included."""
         self._status = 200
@@ -90,6 +92,11 @@ class OtlpReceiver:
         """Every request as it came, decompressed: for searches."""
         with self._changed:
             return list(self._bodies)
+
+    def metrics(self) -> list[bytes]:
+        """Every request to /v1/metrics as it came."""
+        with self._changed:
+            return list(self._metrics)
 
     def wait_for(self, predicate: Callable[[Sequence[Span]], bool], timeout_s: float = 10.0) -> list[Span]:
         """Waits until the spans that came satisfy it. Fails with what came if they do not in time."""
@@ -136,14 +143,15 @@ class OtlpReceiver:
         self.go_on()
         self.refuse()
 
-    def _take(self, body: bytes) -> tuple[int, dict[str, str]]:
+    def _take(self, body: bytes, path: str) -> tuple[int, dict[str, str]]:
+        traces = path == _TRACES
         with self._changed:
             self.requests += 1
-            self._bodies.append(body)
+            (self._bodies if traces else self._metrics).append(body)
             self._changed.notify_all()
         self._released.wait(60)
         status, headers = self._status, dict(self._headers)
-        if status == 200:
+        if status == 200 and traces:
             spans = decode(body)
             with self._changed:
                 self._spans.extend(spans)
@@ -168,10 +176,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        if self.path != "/v1/traces" or self.headers.get("Content-Type") != "application/x-protobuf":
+        if self.path not in (_TRACES, "/v1/metrics") or self.headers.get("Content-Type") != "application/x-protobuf":
             status, headers = 404, {}
         else:
-            status, headers = self.server.receiver._take(body)
+            status, headers = self.server.receiver._take(body, self.path)
         answer = ExportTraceServiceResponse().SerializeToString()
         self.send_response(status)
         for name, value in headers.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -26,6 +27,10 @@ SILENT_S_MAX: Final = 5.0
 """A data plane that has told nothing of itself for so long is not ready, as far as is known here."""
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _READS: Final = ("GET", "HEAD")
+_SILENT: Final = logging.getLogger("emqproxy.admin")
+"""Takes what aiohttp says of clients that speak no HTTP: anybody may connect and say anything."""
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -56,7 +61,8 @@ class Admin:
         self._listens = threading.Event()
         self._loop = uvloop.new_event_loop()
         self._end = self._loop.create_future()
-        self._thread = threading.Thread(target=Guard("admin").call, args=(self._run,), name="admin", daemon=True)
+        self._guard = Guard("admin")
+        self._thread = threading.Thread(target=self._guard.call, args=(self._run,), name="admin", daemon=True)
         self.port = 0
         """The real one, once it listens."""
 
@@ -116,7 +122,9 @@ class Admin:
         app.router.add_route("*", "/metrics", self._on_metrics)
         app.router.add_route("*", "/healthz", self._on_healthz)
         app.router.add_route("*", "/readyz", self._on_readyz)
-        return web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=75, shutdown_timeout=0.1)
+        return web.AppRunner(
+            app, access_log=None, logger=_SILENT, handle_signals=False, keepalive_timeout=75, shutdown_timeout=0.1
+        )
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Before every answer, that of an unknown path as well."""
@@ -132,7 +140,11 @@ class Admin:
             return _text(404, "there are /metrics, /healthz and /readyz\n")
 
     async def _on_metrics(self, request: web.Request) -> web.Response:
-        told = self._metrics(request.headers.get("Accept", ""))
+        answers: list[tuple[bytes, str] | None] = []
+        self._guard.call(lambda: answers.append(self._metrics(request.headers.get("Accept", ""))))
+        if not answers:
+            return _text(500, "the page could not be made\n")
+        (told,) = answers
         if told is None:
             return _text(404, "metrics are not scraped here: OTEL_METRICS_EXPORTER or OTEL_SDK_DISABLED says so\n")
         page, content_type = told

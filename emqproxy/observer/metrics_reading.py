@@ -83,6 +83,8 @@ class Reader:
             for words, told in list(figures.told.items()):
                 _line(reading, figures, words, told)
             _queue(reading, figures)
+            if figures.name:
+                reading.add(table.HELD, (figures.name,), 0)
         held, oldest_s = metrics.held()
         for figures, count in held.items():
             reading.add(table.HELD, (figures.name,), count)
