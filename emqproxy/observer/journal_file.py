@@ -1,7 +1,8 @@
 """Where the journal's lines go: a file that is appended to, or standard output. It loses lines rather than raise.
 
-Laws: a line is whole or it is not there (what a full disk tore is closed with a newline before the next line); a file
-that was moved away, deleted or could not be opened is opened anew; what could not be written is counted.
+Laws: a line is whole or it is not there (what a full disk tore is taken away again; what another left torn is closed
+with a newline before the next line); a file that was moved away, deleted or could not be opened is opened anew; what
+could not be written is counted.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class JournalFile:
         self._fd = -1
         self._size = 0
         self._torn = False
+        self._tail = b""
+        """What of a line we wrote last without its end."""
         self._log = logs.RateLimited(logs.get())
         self.written = 0
         """Lines."""
@@ -123,6 +126,7 @@ class JournalFile:
             part = data[sent : sent + count]
             self._size += count
             self._torn = not part.endswith(b"\n")
+            self._tail = part[part.rfind(b"\n") + 1 :] if b"\n" in part else self._tail + part
             self.written += part.count(b"\n")
             sent += count
 
@@ -142,7 +146,7 @@ class JournalFile:
         except PermissionError:
             fd = os.open(self._path, os.O_WRONLY | flags, 0o640)  # it may be written and not read
         found = os.fstat(fd)
-        self._fd, self._size, self._torn = fd, 0, False
+        self._fd, self._size, self._torn, self._tail = fd, 0, False, b""
         if stat.S_ISREG(found.st_mode) and found.st_size:
             self._size = found.st_size
             self._torn = _last_byte(fd, found.st_size) != b"\n"
@@ -159,10 +163,20 @@ class JournalFile:
     def _failed(self, lines: int, error: OSError) -> None:
         self.lost += lines
         try:
+            self._untear()
             self.close()
         except OSError:
             self._fd = -1
         self._say("journal lines lost", error)
+
+    def _untear(self) -> None:
+        """Takes a torn line away, if it is ours and stands last."""
+        fd, tail = self._fd, self._tail
+        if fd < 0 or not tail or not stat.S_ISREG(os.fstat(fd).st_mode):
+            return
+        whole = os.fstat(fd).st_size - len(tail)
+        if whole >= 0 and os.pread(fd, len(tail), whole) == tail:
+            os.ftruncate(fd, whole)
 
     def _say(self, event: str, error: OSError) -> None:
         reason = error.strerror or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -97,6 +98,26 @@ def test_where_it_cannot_rotate_it_grows(path: Path) -> None:
     assert file.lost == 0
 
 
+def test_what_another_wrote_behind_a_torn_line_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, calls = os.write, 0
+
+    def full(fd: int, data: bytes) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            with path.open("ab") as other:
+                other.write(b"\nanother's\n")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data[:4] if calls == 1 else data)
+
+    monkeypatch.setattr(os, "write", full)
+    file = JournalFile(str(path))
+    file.write([b"1\n", b"2 is torn\n"])
+    file.write([b"3\n"])
+    assert path.read_bytes() == b"1\n2 \nanother's\n3\n"
+    assert (file.written, file.lost) == (2, 1)
+
+
 FULL_DISK = """
 import resource, signal, sys
 from emqproxy.observer.journal_file import JournalFile
@@ -119,7 +140,7 @@ def test_a_full_disk_costs_lines_and_nothing_else(path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, timeout=30)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == b"3 2"
-    assert path.read_bytes() == b"first\nsecond\nfou\nfifth\n"
+    assert path.read_bytes() == b"first\nsecond\nfifth\n", "no line is torn"
     assert done.stdout.count(b"journal lines lost") == 1, "once a minute"
 
 
