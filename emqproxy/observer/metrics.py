@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from emqproxy.locks.events import Granted, Instant, Lock, LockFact, Queue, Renewed
+from emqproxy.locks.events import Granted, Instant, Lapsed, Lock, LockFact, Queue, Renewed
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade
 from emqproxy.observer.metrics_table import (
     AGE_RATIO,
@@ -34,10 +34,9 @@ _WORDS_MAX: Final = 16_384
 _HELD_MAX: Final = 65_536
 _QUEUES_KNOWN_MAX: Final = 16_384
 """Keys of queues that are kept at hand, also of those that are told as `_other`."""
-_CODES: Final = range(-32, 2)
-"""What may be a return code; scripts also answer with counts."""
+_CODE_MIN: Final = -32
 MANY: Final = 2
-"""Instead of any other."""
+"""Instead of any number that is no return code: scripts also answer with counts."""
 _FORGET_NS: Final = 120_000_000_000
 """A lock that is gone for so long is forgotten, though the end of its attempt was never told."""
 _TIDY_NS: Final = 30_000_000_000
@@ -119,9 +118,10 @@ class Metrics:
 
     def on(self, message: Message) -> None:
         """Counts it."""
+        if type(message) is Record:  # nearly always
+            self._record(message)
+            return
         match message:
-            case Record():
-                self._record(message)
             case AttemptOver():
                 self._over(message.attempt)
             case Snapshot():
@@ -167,10 +167,10 @@ class Metrics:
     def _record(self, record: Record) -> None:
         self.records += 1
         line, verdict = record.line, record.verdict
-        fact, call, attempt, code = verdict.fact, record.call, verdict.attempt, line.code
+        fact, call, code = verdict.fact, record.call, line.code
         queue = fact.queue if isinstance(fact, LockFact) else queue_of(fact)
         figures = self.nowhere if queue is None else (self._by_key.get(queue) or self._figures(queue))
-        if code is not None and code not in _CODES:
+        if code is not None and not _CODE_MIN <= code < MANY:
             code = MANY
         script = call.script if call is not None else ""
         words = (line.op, line.outcome, line.target, code, line.code_name, verdict.grade, verdict.finding, script)
@@ -194,10 +194,12 @@ class Metrics:
                 age.counts[bisect_left(_RATIOS, ratio)] += 1
                 age.total += ratio
         for over in verdict.over:
-            self._over(over)
-        if attempt is not None and attempt.end is None and isinstance(fact, _LIVES):
-            self._holds(fact.lock, attempt, figures)
-        elif line.op == "lapse" and isinstance(fact, LockFact) and (held := self._held.get(fact.lock)) is not None:
+            self._over(over, figures if over.queue == queue else None)
+        if isinstance(fact, _LIVES):
+            attempt = verdict.attempt
+            if attempt is not None and attempt.end is None:
+                self._holds(fact.lock, attempt, figures)
+        elif isinstance(fact, Lapsed) and (held := self._held.get(fact.lock)) is not None:
             held.until = min(held.until, verdict.at)
 
     def _first(self, figures: QueueFigures, words: Words) -> Told:
@@ -241,11 +243,11 @@ class Metrics:
         elif len(self._held) < _HELD_MAX or held is not None:
             self._held[lock] = _Held(figures, attempt, attempt.started.closed)
 
-    def _over(self, attempt: Attempt) -> None:
+    def _over(self, attempt: Attempt, figures: QueueFigures | None = None) -> None:
         held = self._held.get(attempt.lock)
         if held is not None and held.number == attempt.number and held.token == attempt.token:
             del self._held[attempt.lock]
-        figures = self._by_key.get(attempt.queue) or self._figures(attempt.queue)
+        figures = figures or self._figures(attempt.queue)
         buckets = figures.kept if attempt.end is End.RELEASED else figures.broken
         ended = attempt.ended.closed if attempt.ended else attempt.proved.closed + attempt.ttl_ms * 1_000_000
         took_ns = max(0, ended - attempt.started.closed)

@@ -136,12 +136,12 @@ def decoding(stream: Path, count: int) -> Taken:
     return Taken(_cpu_us(play, count))
 
 
-def observing(stream: Path, count: int, journal: str, endpoint: str | None) -> Taken:
+def observing(stream: Path, count: int, journal: str, endpoint: str | None, *, metrics: bool = False) -> Taken:
     """The whole observer, reading included."""
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         del os.environ[name]
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT" if endpoint else "OTEL_TRACES_EXPORTER"] = endpoint or "none"
-    observer = Observer(hello(journal), sys.stdout)
+    observer = Observer(hello(journal, metrics=metrics), sys.stdout)
     queues = observer._telemetry.queues
 
     def play() -> None:
@@ -161,8 +161,9 @@ def observing(stream: Path, count: int, journal: str, endpoint: str | None) -> T
     return Taken(taken, f"{sent} spans, {lost} lost" if queues else "")
 
 
-def hello(journal: str) -> Hello:
-    return Hello("7a8f7f3e-0000-4000-8000-000000000001", "0", "redis", 6379, 0, ObserverSettings(journal=journal))
+def hello(journal: str, *, metrics: bool = False) -> Hello:
+    settings = ObserverSettings(journal=journal, admin_host="127.0.0.1" if metrics else "")
+    return Hello("7a8f7f3e-0000-4000-8000-000000000001", "0", "redis", 6379, 0, settings)
 
 
 def _cpu_us(play: Callable[[], None], count: int) -> float:
@@ -238,7 +239,9 @@ def main() -> None:
                 "decoding": lambda: decoding(stream, len(told)),
                 "observer, journal alone": lambda: observing(stream, len(told), journal, None),
                 "observer, spans alone": lambda: observing(stream, len(told), "", url),
+                "observer, metrics alone": lambda: observing(stream, len(told), "", None, metrics=True),
                 "observer, journal and spans": lambda: observing(stream, len(told), journal, url),
+                "observer, all three": lambda: observing(stream, len(told), journal, url, metrics=True),
             }
             for name, measure in rows.items():
                 rounds = [measure() for _ in range(arguments.rounds)]
