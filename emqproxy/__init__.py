@@ -3,7 +3,7 @@
 Bytes and instants go in; values come out. What knows the protocol cannot reach a socket or a clock; what can reach a
 socket or a clock knows nothing of the protocol.
 
-    4  proxy      asyncio: sockets, the clock, the timer        observer   the other process: spans, journal, alerts
+    4  proxy      asyncio: sockets, the clock, the timer        observer   the other process: spans, metrics, journal
     3  scripts    the translator: exchanges become lock events
     2  session    one connection pair: requests paired with replies
     1  wire       bytes ↔ frames                                locks      leases, findings, deadlines: the protocol
