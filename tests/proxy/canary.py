@@ -9,18 +9,28 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from pathlib import Path
 from typing import Any
 
 import hiredis
 
 from tests.e2e.dialects import Wire
+from tests.proxy.wires import dial
+
+
+class Line(Wire):
+    """To a port, or over a unix socket."""
+
+    def __init__(self, where: int | Path) -> None:
+        self._socket = dial(where)
+        self._reader = hiredis.Reader()
 
 
 class Canary:
     """`sing` until told to stop, in a thread of its own; then read `faults`, which must be empty."""
 
-    def __init__(self, port: int, name: str) -> None:
-        self._port = port
+    def __init__(self, where: int | Path, name: str) -> None:
+        self._where = where
         self._name = name
         self.key = f"canary:{name}"
         self.answers = 0
@@ -36,7 +46,7 @@ class Canary:
         numbers = itertools.count()
         while not stop.is_set():
             try:
-                wire = Wire(self._port)
+                wire = Line(self._where)
             except OSError:
                 stop.wait(0.02)
                 continue

@@ -36,7 +36,11 @@ def dial(where: int | Path) -> socket.socket:
     if isinstance(where, Path):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(TIMEOUT_S)
-        made.connect(str(where))
+        try:
+            made.connect(str(where))
+        except OSError:
+            made.close()
+            raise
         return made
     made = socket.create_connection((LOOPBACK, where), timeout=TIMEOUT_S)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
