@@ -38,6 +38,7 @@ UNMIRRORED = {
     "emqproxy/session/commands.py",  # tables only; test_intake holds them against each other
     "emqproxy/session/exchange.py",  # structs only
     "emqproxy/wire/frames.py",  # structs and limits only
+    "emqproxy/wire/items.py",  # structs only; test_requests
     "emqproxy/demo/worker.py",  # test_story runs the whole demo as a user does: its worker
     "emqproxy/demo/worker_plan.py",  # and what that is told to do
     "emqproxy/scripts/answers.py",  # test_acquire, test_renew, test_release: what every family's answers share
