@@ -21,7 +21,7 @@ from emqproxy.proxy import clock
 Look: TypeAlias = Callable[[bytes, Instant], None]
 """Bytes, and when they were read. Must not raise; any cut of the same bytes must do."""
 
-SLICE_BYTES: Final = 4 * 1024
+SLICE_BYTES: Final = 16 * 1024
 """Some 120 renewals: a few milliseconds."""
 TURN_NS: Final = 500_000
 """So long is looked in one turn of the loop, and to the end of the slice."""
