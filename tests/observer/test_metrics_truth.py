@@ -7,44 +7,17 @@ from __future__ import annotations
 import bisect
 import os
 import signal
-import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import hiredis
-import msgpack
 import pytest
 
+from tests.observer.playing import JOB, PASSWORD, SECRET, TOKEN, Client, play
 from tests.observer.scrape import Page, get, page, page_with
-from tests.processes import LOOPBACK, EmqProxy, RedisServer, children, eventually, free_port, inline
-from tests.scripts.talk import (
-    PREFIX,
-    back,
-    delay,
-    evalsha,
-    finish,
-    keys,
-    lock,
-    pick,
-    release,
-    renew,
-    renew_all,
-    retry,
-    sha_of,
-    sweep,
-    text_of,
-)  # fmt: skip
+from tests.processes import LOOPBACK, EmqProxy, RedisServer, children, eventually, free_port
+from tests.scripts.talk import renew
 
-PASSWORD, SECRET = "canary-password-1b7e", "canary-payload-90ac"
-TOKEN = "c4a4a49e-1111-4222-8333-canary0token"
-JOB = "canary-job"
-SHORT_MS = 700
-SCRIPTS = (
-    "addStandardJob-9", "moveToActive-11", "extendLock-2", "extendLocks-1", "moveToFinished-14", "moveToDelayed-11",
-    "retryJob-11", "moveJobFromActiveToWait-9", "releaseLock-1", "moveStalledJobsToWait-9", "removeJob-2",
-)  # fmt: skip
-ADD_KEYS = ("wait", "paused", "meta", "id", "completed", "delayed", "active", "events", "marker")
 AGE_RATIOS = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 2.0)
 SUSPICIONS = {"double", "foreign", "reaped_alive", "disputed", "orphan", "resurrected", "straggler"}
 STATES = {
@@ -55,88 +28,6 @@ STATES = {
 }
 
 Line = dict[str, Any]
-
-
-class Client:
-    """One connection through the proxy, which counts what goes over it."""
-
-    def __init__(self, port: int) -> None:
-        self.sent_bytes = self.got_bytes = 0
-        self.calls: Counter[tuple[str]] = Counter()
-        """Script calls that were answered, by script."""
-        self._socket = socket.create_connection((LOOPBACK, port), timeout=20)
-        self._reader = hiredis.Reader()
-        self._names = {sha_of(label): label for label in SCRIPTS}
-
-    def ask(self, sent: Sequence[bytes | str | int | None]) -> Any:
-        words = [word if isinstance(word, bytes) else str(word).encode() for word in sent if word is not None]
-        data = inline(*words)
-        self._socket.sendall(data)
-        self.sent_bytes += len(data)
-        while (reply := self._reader.gets()) is False:
-            got = self._socket.recv(65_536)
-            self.got_bytes += len(got)
-            self._reader.feed(got)
-        if words[0] == b"evalsha":
-            self.calls[(self._names[words[1]],)] += 1
-        return reply
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def add(job: str, prefix: bytes = PREFIX) -> list[bytes | None]:
-    packed = msgpack.packb([prefix.decode(), job, "resize", 17, None, None, None, None, None])
-    data = f'{{"secret":"{SECRET}"}}'
-    return evalsha(sha_of("addStandardJob-9"), keys(*ADD_KEYS, prefix=prefix), packed, data, msgpack.packb({}))
-
-
-def remove(job: str) -> list[bytes | None]:
-    return evalsha(sha_of("removeJob-2"), keys(job, "repeat"), job, "0", PREFIX)
-
-
-def play(client: Client, proxy: EmqProxy) -> None:
-    """All that can happen to a lock, and what Redis refuses besides."""
-    ask = client.ask
-    assert ask(["AUTH", PASSWORD]) == b"OK"
-    assert "NOSCRIPT" in str(ask(pick(f"{TOKEN}:0")))
-    for label in SCRIPTS:
-        ask(["SCRIPT", "LOAD", text_of(label)])
-    ask(["EVAL", "return 1", 1, PREFIX + b"meta"])  # nobody knows it
-    for number in range(6):
-        ask(add(f"{JOB}-{number}"))
-    ask(add(f"{JOB}-mail", b"bull:mail:"))
-    ask(pick(f"{TOKEN}:1", prefix=b"bull:mail:"))
-    for number in range(3):
-        assert ask(pick(f"{TOKEN}:{number}"))[1] == f"{JOB}-{number}".encode()
-    for _ in range(3):
-        assert ask(renew(f"{JOB}-0", f"{TOKEN}:0")) == 1
-    assert ask(renew_all([f"{JOB}-1", f"{JOB}-2", f"{JOB}-9"], [f"{TOKEN}:1", f"{TOKEN}:2", "x"])) == [
-        f"{JOB}-9".encode()
-    ]
-    assert ask(renew(f"{JOB}-0", "another")) == 0
-    assert ask(remove(f"{JOB}-0")) == 0
-    assert ask(finish(f"{JOB}-0", "another")) == -6
-    assert ask(finish(f"{JOB}-0", f"{TOKEN}:0", fetch="1", ttl_ms=SHORT_MS))[1] == f"{JOB}-3".encode()
-    # Late: of a lock of 700 ms, half a second has passed.
-    eventually(lambda: ask(["PTTL", lock(f"{JOB}-3").key]) < 0.3 * SHORT_MS, what="a lock that is nearly over")
-    ask(renew(f"{JOB}-3", f"{TOKEN}:0", SHORT_MS))
-    proxy.wait_journal(lambda line: line["op"] == "lapse" and line["job"] == f"{JOB}-3")
-    assert ask(renew(f"{JOB}-3", f"{TOKEN}:0", SHORT_MS)) == 0
-    ask(sweep())
-    eventually(lambda: ask(["EXISTS", PREFIX + b"stalled-check"]) == 0, what="a sweep may run again")
-    ask(sweep())
-    assert ask(finish(f"{JOB}-3", f"{TOKEN}:0")) < 0
-    assert ask(finish(f"{JOB}-1", f"{TOKEN}:1", target="failed")) == 0
-    ask(delay(f"{JOB}-2", f"{TOKEN}:2"))
-    for token, give_back in (("4", retry), ("5", back), ("6", release)):
-        job = ask(pick(f"{TOKEN}:{token}"))[1].decode()
-        ask(give_back(job, f"{TOKEN}:{token}"))
-    held = ask(pick(f"{TOKEN}:7"))[1].decode()
-    ask(["DEL", lock(held).key])
-    ask(["SET", b"bull:broken:wait", "no list"])
-    assert "WRONGTYPE" in str(ask(pick(f"{TOKEN}:8", prefix=b"bull:broken:")))
-    ask(pick(f"{TOKEN}:9", prefix=b"bull:empty:"))
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +65,7 @@ def test_renewals_by_grade(played: Played) -> None:
     _, _, told, lines, _ = played
     expected = Counter((line["queue"], line["grade"]) for line in lines if line["op"] == "renew")
     assert told.by("emq_lock_renewals_total", "queue", "grade") == expected
-    assert {grade for _, grade in expected} >= {"on_time", "too_late", "unknown"}
+    assert {grade for _, grade in expected} >= {"on_time", "unknown"}
 
 
 def test_violations_by_kind(played: Played) -> None:
@@ -186,7 +77,7 @@ def test_violations_by_kind(played: Played) -> None:
         kinds |= {"lapse"} if line["op"] == "lapse" else set()
         expected.update((line["queue"], kind) for kind in kinds)
     assert told.by("emq_lock_violations_total", "queue", "kind") == expected
-    assert {kind for _, kind in expected} >= {"RenewRefused", "JobLockMismatch", "JobLocked", "lapse", "straggler"}
+    assert {kind for _, kind in expected} >= {"RenewRefused", "JobLockMismatch", "JobLocked", "lapse"}
 
 
 def test_the_ages_of_locks_at_their_renewal(played: Played) -> None:
@@ -246,7 +137,7 @@ def test_operations_on_jobs_in_the_words_of_the_standard(played: Played) -> None
     took_s = sum(line["took_us"] for line in lines if line["op"] in ops) / 1e6
     assert told.one("messaging_client_operation_duration_seconds_sum") == pytest.approx(took_s, abs=1e-3)
     sent = told.by("messaging_client_sent_messages_total", "messaging_destination_name")
-    assert sent == {("orders",): 6, ("mail",): 1}
+    assert sent == {("orders",): 6, ("mail",): 2}
     acquired = Counter((line["queue"],) for line in lines if line["op"] == "acquire" and line["outcome"] == "ok")
     taken = told.by("messaging_client_consumed_messages_total", "messaging_destination_name", "error_type")
     assert Counter({(queue,): count for (queue, error), count in taken.items() if not error}) == acquired
@@ -257,9 +148,10 @@ def test_attempts_and_the_locks_that_are_held(played: Played) -> None:
     _, _, told, lines, locks = played
     grants = [line for line in lines if line["effect"] == "granted"]
     ended = told.by("messaging_process_duration_seconds_count", "error_type")
-    assert told.one("emq_locks_held") == locks == len(grants) - ended.total() > 0
-    lost = [line for line in lines if line["op"] == "lapse" or line["effect"] == "deleted"]
-    assert ended["LockLost",] == len(lost) == 2
+    assert told.one("emq_locks_held") == locks == 1
+    assert len(grants) - ended.total() - locks == 1, "it lapsed, and its connection lives: it may speak yet"
+    assert ended["",] == len([line for line in lines if line["effect"] == "released"])
+    assert ended["LockLost",] == 2, "one was late, one's lock was deleted by hand"
     assert 0 < told.one("emq_locks_oldest_age_seconds") < 600
 
 
