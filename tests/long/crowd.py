@@ -24,6 +24,8 @@ OPTIONS = {
     "drainDelay": 2,
     "concurrency": 2,
 }
+WAITING_MAX = 100
+"""Jobs of one queue; beyond them nothing is added until some are done."""
 CROWD = "../../long/crowd"
 """As `Peer` looks for a Node program."""
 
@@ -31,7 +33,9 @@ CROWD = "../../long/crowd"
 class Crowd:
     """`node` processes of `workers` bullmq workers each, and `python` PyPI workers; each worker has two connections."""
 
-    def __init__(self, port: int, node: int, workers: int, python: int, reconnect_ms: int = 0, **options: Any) -> None:
+    def __init__(
+        self, port: int, node: int, workers: int, python: int, reconnect_ms: int = 250, **options: Any
+    ) -> None:
         self.connections = 2 * (node * workers + python)
         self.queues = [f"npm{number}" for number in range(node)] + ["pypi"] * bool(python)
         base = {"port": port, "prefix": PREFIX, "options": OPTIONS | options}
@@ -54,6 +58,11 @@ class Crowd:
         peer = Peer(kind, program, config)
         self._ends.callback(peer.end)
         return peer
+
+    def stir(self) -> None:
+        """Connections are thrown away from now on."""
+        for peer in self.node:
+            peer.tell(do="stir")
 
     def calm(self) -> None:
         """No more connections are thrown away."""
@@ -106,14 +115,19 @@ class Supply:
     async def _supply(self) -> None:
         connection = {"host": "127.0.0.1", "port": self._redis.port}
         queues = {name: Queue(name, {"connection": connection, "prefix": PREFIX}) for name in self.added}
-        began, owed = time.monotonic(), 0.0
+        last, owed = time.monotonic(), dict.fromkeys(queues, 0.0)
         while not self._stop.is_set():
-            owed = (time.monotonic() - began) * self._per_s / len(queues)
+            now = time.monotonic()
             for name, queue in queues.items():
-                jobs = [self._job(name, number) for number in range(self.added[name], int(owed))]
+                owed[name] += (now - last) * self._per_s / len(queues)
+                if self.added[name] - self._size(name, "completed") > WAITING_MAX:
+                    owed[name] = 0.0
+                jobs = [self._job(name, self.added[name] + place) for place in range(int(owed[name]))]
                 if jobs:
                     await queue.addBulk(jobs)
                     self.added[name] += len(jobs)
+                    owed[name] -= len(jobs)
+            last = now
             await asyncio.sleep(0.2)  # the pace of the producer; nothing is awaited here
         for queue in queues.values():
             await queue.close()

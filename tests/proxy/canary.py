@@ -41,8 +41,8 @@ class Canary:
         """Increments asked for whose answers never came."""
         self.faults: list[str] = []
 
-    def sing(self, stop: threading.Event) -> None:
-        """Asks and asks."""
+    def sing(self, stop: threading.Event, pause_s: float = 0.0) -> None:
+        """Asks and asks, with a pause after each answer."""
         numbers = itertools.count()
         while not stop.is_set():
             try:
@@ -54,6 +54,8 @@ class Canary:
                 try:
                     while not stop.is_set():
                         self._verse(wire, next(numbers))
+                        if pause_s:
+                            stop.wait(pause_s)
                 except (OSError, AssertionError):  # closed
                     self.disconnects += 1
                 except hiredis.ProtocolError as error:

@@ -182,6 +182,15 @@ class Middleman:
 
         return self._do(do)
 
+    def ports(self) -> list[int]:
+        """Our own ends of the connections to Redis: CLIENT KILL knows them by these."""
+
+        def do() -> list[int]:
+            far = [link.far.transport for link in self.links if link.far is not None and link.far.transport is not None]
+            return [transport.get_extra_info("sockname")[1] for transport in far if not transport.is_closing()]
+
+        return self._do(do)
+
     def heal(self) -> None:
         """Connections that are there and those to come pass everything."""
         self._do(self._set)
