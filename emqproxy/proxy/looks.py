@@ -24,7 +24,10 @@ Look: TypeAlias = Callable[[bytes, Instant], None]
 SLICE_BYTES: Final = 16 * 1024
 """Some 120 renewals: a few milliseconds."""
 TURN_NS: Final = 500_000
-"""So long is looked in one turn of the loop, and to the end of the slice."""
+"""So long is looked in one turn of the loop, and to the end of the slice: then bytes go on."""
+MANY: Final = 64
+LONG_TURN_NS: Final = 4_000_000
+"""So long where so many looks wait: bytes would only run further ahead of them, until their connections must wait."""
 
 
 class Looks:
@@ -61,7 +64,8 @@ class Looks:
             look(data, now)
 
     def _turn(self) -> None:
-        waiting, until = self._waiting, clock.now() + TURN_NS
+        waiting = self._waiting
+        until = clock.now() + (TURN_NS if len(waiting) < MANY else LONG_TURN_NS)
         while waiting:
             look, data, now = waiting.popleft()
             self.waiting_bytes -= len(data)
