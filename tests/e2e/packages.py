@@ -40,18 +40,23 @@ def node_packages() -> Path:
 @functools.cache
 def redis_7() -> Path:
     """A folder with redis-py 7, to stand before the environment's own on PYTHONPATH."""
+    return python_packages("redis", REDIS_7)
+
+
+def python_packages(name: str, requirements: Path) -> Path:
+    """A folder of the wheels that `requirements` pins by hash; what the environment has of them stays as it is."""
     pip = [sys.executable, "-m", "pip"]
     if importlib.util.find_spec("pip") is None:
         found = shutil.which("pip3")
         if found is None:
-            pytest.skip("no pip: the tests with a second redis-py cannot run")
+            pytest.skip(f"no pip: the tests with another {name} cannot run")
         pip = [found]
 
     def fetch(into: Path) -> None:
         options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--disable-pip-version-check"]
-        _run([*pip, "install", *options, "--target", str(into), "-r", str(REDIS_7)], into)
+        _run([*pip, "install", *options, "--target", str(into), "-r", str(requirements)], into)
 
-    return _cached("redis", [REDIS_7], fetch)
+    return _cached(name, [requirements], fetch)
 
 
 @functools.cache
