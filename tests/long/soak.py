@@ -1,7 +1,8 @@
 """A soak under faults, and everything ends where it began: `python -m tests.long.soak --minutes 20`.
 
-    --minutes M      how long the faults go on (20); before them a quarter of that (at most 4 minutes) warms up, under
-                     the same faults
+    --minutes M      how long the faults go on (20)
+    --warm-minutes W how long they have gone on before the first look: a quarter of that, at most 4. Under 3 memory has
+                     not come to rest (what a lock leaves is kept for two minutes), and may grow by 30 %, not by 5
     --node P         npm processes (3) of --workers N (32) bullmq workers, and --python P PyPI workers (4); each worker
                      has two connections: 200 in all
     --jobs-per-s R   (30)
@@ -270,13 +271,14 @@ def own_faults(proxy: EmqProxy) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--warm-minutes", type=float)
     parser.add_argument("--node", type=int, default=3)
     parser.add_argument("--workers", type=int, default=32)
     parser.add_argument("--python", type=int, default=4)
     parser.add_argument("--jobs-per-s", type=float, default=30.0)
     given = parser.parse_args()
     seconds = given.minutes * 60
-    warm_s = min(240.0, seconds / 4)
+    warm_s = min(240.0, seconds / 4) if given.warm_minutes is None else given.warm_minutes * 60
     share = RSS_SHARE_MAX if warm_s >= 180 else 0.3
     load = Load(seconds, warm_s, given.node, given.workers, given.python, given.jobs_per_s, rss_share_max=share)
     report = play(load)
