@@ -1,7 +1,9 @@
 // Many unmodified bullmq workers in one process, each with two connections of its own, which it may lose at random.
 // argv[2] is the configuration:
-//   {port, queue, prefix, workers, options: {lockDuration, …}, reconnect_ms: how often one connection is thrown away while stirred}
-// stdout: {"event": "ready" | "counts" | "closed", …}. stdin: {"do": "count"}, {"do": "stir"}, {"do": "calm"}, {"do": "close"}.
+//   {port, queue, prefix, workers, options: {lockDuration, …},
+//    reconnect_ms: how often one connection is thrown away, while stirred}
+// stdout: {"event": "ready" | "counts" | "closed", …}.
+// stdin: {"do": "count"}, {"do": "stir"}, {"do": "calm"}, {"do": "close"}.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';

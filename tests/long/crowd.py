@@ -26,6 +26,7 @@ OPTIONS = {
 }
 WAITING_MAX = 100
 """Jobs of one queue; beyond them nothing is added until some are done."""
+PACE_S = 0.2
 CROWD = "../../long/crowd"
 """As `Peer` looks for a Node program."""
 
@@ -128,7 +129,7 @@ class Supply:
                     self.added[name] += len(jobs)
                     owed[name] -= len(jobs)
             last = now
-            await asyncio.sleep(0.2)  # the pace of the producer; nothing is awaited here
+            await asyncio.to_thread(self._stop.wait, PACE_S)
         for queue in queues.values():
             await queue.close()
 
