@@ -12,7 +12,7 @@ local function queue_parent(queue_key, parent_key, parent_id, now_ms)
   local priority, delay_ms = tonumber(attributes[1]) or 0, tonumber(attributes[2]) or 0
   local events_key, marker_key = queue_key .. ":events", queue_key .. ":marker"
   if delay_ms > 0 then
-    local delayed_key, due_ms = queue_key .. ":delayed", tonumber(now_ms) + delay_ms
+    local delayed_key, due_ms = queue_key .. ":delayed", now_ms + delay_ms
     call("ZADD", delayed_key, due_ms * 4096, parent_id)
     mark_due(marker_key, delayed_key)
     return emit(events_key, "delayed", "jobId", parent_id, "delay", due_ms)
