@@ -49,7 +49,7 @@ def page(port: int) -> Page:
     return Page(body.decode())
 
 
-def page_with(port: int, found: Callable[[Page], object], timeout_s: float = 20.0) -> Page:
+def page_with(port: int, found: Callable[[Page], object], timeout_s: float = 40.0) -> Page:
     """The first page that `found` is true of."""
 
     def look() -> Page | None:

@@ -18,6 +18,8 @@ from tests.observer.test_metrics_reading import gauges
 from tests.otlp_receiver import OtlpReceiver
 from tests.processes import LOOPBACK, eventually, free_port
 
+SLOW_S = 40.0
+"""A process starts in a second, and on a busy machine in ten."""
 QUIET = {"OTEL_TRACES_EXPORTER": "none"}
 
 
@@ -50,14 +52,14 @@ def test_it_is_as_ready_as_the_data_plane_said_last() -> None:
     port = free_port()
     with ObserverProcess(QUIET) as observer:
         observer.send(hello(listening(port)), ANCHOR)
-        eventually(lambda: get(port, "/healthz")[0] == 200)
+        eventually(lambda: get(port, "/healthz")[0] == 200, SLOW_S)
         assert get(port, "/readyz")[0] == 503
         told = gauges(ready_body='{"ready": true, "telemetry": "ok"}')
         observer.send(told)
-        assert eventually(lambda: get(port, "/readyz")[0] == 200)
+        assert eventually(lambda: get(port, "/readyz")[0] == 200, SLOW_S)
         assert json.loads(get(port, "/readyz")[1]) == {"ready": True, "telemetry": "ok"}
         observer.send(msgspec.structs.replace(told, ready=False, ready_body='{"ready": false, "reason": "draining"}'))
-        assert eventually(lambda: json.loads(get(port, "/readyz")[1]).get("reason") == "draining")
+        assert eventually(lambda: json.loads(get(port, "/readyz")[1]).get("reason") == "draining", SLOW_S)
         out, err = observer.close()
     assert [line["event"] for line in lines(out)] == ["admin listens"]
     assert err == b""
@@ -70,7 +72,7 @@ def test_a_port_that_is_taken_is_one_line_and_stops_nothing_else() -> None:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
         with ObserverProcess(env) as observer:
             observer.send(hello(listening(port)), ANCHOR, story.acquire(0), story.renew(20_000, Grade.LATE))
-            receiver.wait_for(lambda spans: len(spans) == 2)
+            receiver.wait_for(lambda spans: len(spans) == 2, SLOW_S)
             out, err = observer.close()
             assert observer.process.returncode == 0
     said = [line for line in lines(out) if line["event"].startswith("cannot listen for /metrics")]
@@ -98,8 +100,8 @@ def test_a_collector_that_hangs_holds_up_no_end() -> None:
         env = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
         with ObserverProcess(env | {"OTEL_BSP_SCHEDULE_DELAY": "50"}) as observer:
             observer.send(hello(), ANCHOR, Story().acquire(0))
-            receiver.wait_for_requests(1)
-            _, err = observer.close(10)
+            receiver.wait_for_requests(1, SLOW_S)
+            _, err = observer.close(SLOW_S)
             assert observer.process.returncode == 0
     assert b"Traceback" not in err
 
@@ -108,6 +110,6 @@ def test_metrics_that_are_off_are_said_to_be_where_they_would_stand() -> None:
     port = free_port()
     with ObserverProcess({"OTEL_SDK_DISABLED": "true"}) as observer:
         observer.send(hello(listening(port)), ANCHOR, gauges())
-        assert eventually(lambda: get(port, "/readyz")[0] == 200)
+        assert eventually(lambda: get(port, "/readyz")[0] == 200, SLOW_S)
         assert get(port, "/metrics")[0] == 404
         observer.close()
