@@ -126,12 +126,12 @@ def check_config(file: Annotated[str, typer.Argument(metavar="FILE", help="A TOM
 
 @scripts.command("list")
 def list_scripts(catalogue: OwnCatalogue = None) -> int:
-    """List every script of a published release, then your own: name and arity, releases, sha1."""
+    """List every script of a published release, of emqproxy's lua/, then your own: name and arity, releases, sha1."""
     file = _catalogue_file(catalogue)
     known = _catalogue(file)
     published = known.published
     for script in known:
-        own = "" if script.sha in published else f"  {_printable(file)}"
+        own = "  lua/" if script.sha in known.ours else "" if script.sha in published else f"  {_printable(file)}"
         typer.echo(f"{script.label:<40} {script.releases or '-':<18} {script.sha}{own}")
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from emqproxy import __version__, cli
+from emqproxy.scripts import texts
 from emqproxy.scripts.catalogue import Catalogue
 from tests.processes import environment
 
@@ -134,7 +135,8 @@ def test_scripts_list(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
     assert len(rows) == len(Catalogue()) > 600
-    assert all(len(row) == 3 and re.fullmatch(r"\w+-\d+", row[0]) and len(row[2]) == 40 for row in rows)
+    assert [row[3:] for row in rows if row[3:]] == [["lua/"]] * len(texts.names())
+    assert all(re.fullmatch(r"\w+-\d+", row[0]) and len(row[2]) == 40 for row in rows)
 
 
 def test_scripts_identify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

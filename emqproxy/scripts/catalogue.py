@@ -1,12 +1,14 @@
-"""Which script a call runs: sha1 → script, from the data of all published releases and from texts that pass by.
+"""Which script a call runs: sha1 → script, from the data of all published releases, from `lua/`, and from texts that
+pass by.
 
-`match` says how a script was known. `catalogue`: its sha is a release's, or stands in the user's own catalogue.
+`match` says how a script was known. `catalogue`: its sha is a release's, or of `lua/`, or in the user's own catalogue.
 `learned`: its text was seen, and its first comment line, arity and key suffixes agree with one layout; of header lines
 only a hash is kept here. `shape`: nobody knows it, and its call looks like one family's.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from emqproxy.scripts import layouts
+from emqproxy.scripts import layouts, texts
 from emqproxy.scripts.arguments import sha_of, split
 from emqproxy.scripts.families import FAMILIES, Recogniser
 from emqproxy.scripts.layouts import Layout
@@ -73,13 +75,16 @@ class Catalogue:
         self.strangers = Strangers(self._lock_scripts, self._learned, self._prefixes)
         for row in _load_published():
             self._publish(row)
+        self.ours = frozenset(row.sha for row in _load_ours())
+        for row in _load_ours():
+            self._publish(row)
         self._published = len(self._scripts)
         for own in added:
             self._add(own)
         self._shapes = Shapes(self._layouts, self._prefixes)
 
     def __iter__(self) -> Iterator[Script]:
-        """All scripts that are known by their sha: published ones by name and release, then the user's own."""
+        """All scripts that are known by their sha: published ones by name and release, `lua/`, then the user's own."""
         return iter(self._scripts.values())
 
     def __len__(self) -> int:
@@ -245,6 +250,13 @@ def _header_hash(line: bytes) -> str:
 def _load_published() -> list[_Published]:
     raw = (files("emqproxy.scripts") / "data" / "catalogue.json").read_bytes()
     return msgspec.json.decode(raw, type=list[_Published])
+
+
+@functools.cache
+def _load_ours() -> tuple[_Published, ...]:
+    """The texts of `lua/`, as if the release that they stand for had them too."""
+    loaded = [texts.load(name) for name in texts.names()]
+    return tuple(_Published(text.sha, text.script, text.arity, texts.RELEASE, texts.RELEASE) for text in loaded)
 
 
 def _load_headers() -> dict[str, tuple[str, ...]]:

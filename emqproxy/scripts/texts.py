@@ -14,6 +14,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+RELEASE: Final = "5.65.1"
+"""The release of BullMQ whose scripts they do the work of, call by call."""
+
 _INCLUDE: Final = re.compile(r'--- include "([a-z0-9_]+)"\Z')
 _NEARLY: Final = re.compile(r"\s*--+\s*@?include\b")
 _NAME: Final = re.compile(r"([A-Za-z0-9]+)-(\d{1,2})\Z")
@@ -78,6 +81,7 @@ def assemble(name: str, read: Callable[[str], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache
 def _read(name: str) -> str:
     file = _folder() / f"{name}.lua"
     try:
