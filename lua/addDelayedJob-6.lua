@@ -21,4 +21,4 @@ local score, due_ms = delayed_score(KEYS[4], args[4], job.delay_ms)
 call("ZADD", KEYS[4], score, job.id)
 emit_and_trim(KEYS[6], job.max_events, "delayed", "jobId", job.id, "delay", due_ms)
 mark_due(KEYS[1], KEYS[4])
-return job.id .. ""
+return tie_to_parent(job)

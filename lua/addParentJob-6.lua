@@ -17,4 +17,4 @@ if not job then
 end
 call("ZADD", KEYS[4], args[4], job.id)
 emit_and_trim(KEYS[6], job.max_events, "waiting-children", "jobId", job.id)
-return job.id .. ""
+return tie_to_parent(job)

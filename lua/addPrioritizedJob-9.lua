@@ -21,4 +21,4 @@ end
 add_prioritized(KEYS[4], KEYS[9], job.priority, job.id)
 mark_ready(KEYS[1], read_queue_state(KEYS[2], KEYS[7]))
 emit_and_trim(KEYS[8], job.max_events, "waiting", "jobId", job.id)
-return job.id .. ""
+return tie_to_parent(job)

@@ -22,4 +22,4 @@ local list_key, is_held = target_list(KEYS[3], KEYS[7], KEYS[1], KEYS[2])
 call(opts.lifo and "RPUSH" or "LPUSH", list_key, job.id)
 mark_ready(KEYS[9], is_held)
 emit_and_trim(KEYS[8], job.max_events, "waiting", "jobId", job.id)
-return job.id .. ""
+return tie_to_parent(job)

@@ -42,12 +42,13 @@ local function store_job(job_key, name, data, opts, now_ms, parent, scheduler_ke
   return delay_ms, priority
 end
 
--- Makes a job and ties it to its parent; it still has to be put somewhere. `args` are:
+-- Makes a job, which then has to be put somewhere and tied to its parent. `args` are:
 --   1 prefix   2 the id it is to have, "" for the next number   3 name   4 now, ms   5 the parent's key
 --   6 the key of the parent's dependencies   7 the parent: {id, queueKey}   8 the key of the scheduler it comes from
 --   9 the key that holds its deduplication id; 5 to 9 may be nil
--- Returns a table with its `id`, `delay_ms`, `priority` and the stream's `max_events`. Where no job is made it returns
--- nil, and the reply: the id of the job that is there instead, or an error code.
+-- Returns a table with its `key`, `id`, `delay_ms`, `priority`, its parent's `dependencies_key` and the stream's
+-- `max_events`. Where no job is made it returns nil, and the reply: the id of the job that is there instead, or an error
+-- code.
 local function make_job(args, data, opts, id_key, meta_key, events_key, completed_key, delayed_key)
   local prefix, job_id, name, now_ms, parent_key, dependencies_key, link = unpack(args, 1, 7)
   local parent
@@ -73,8 +74,14 @@ local function make_job(args, data, opts, id_key, meta_key, events_key, complete
   local job_key = prefix .. job_id
   local delay_ms, priority = store_job(job_key, name, data, opts, now_ms, parent, args[8])
   emit(events_key, "added", "jobId", job_id, "name", name)
-  if dependencies_key ~= nil then
-    call("SADD", dependencies_key, job_key)
+  return { key = job_key, id = job_id, delay_ms = delay_ms, priority = priority, dependencies_key = dependencies_key,
+    max_events = max_events }
+end
+
+-- Lets the parent, if there is one, wait for a job that has been put in its place. Returns the reply: the job's id.
+local function tie_to_parent(job)
+  if job.dependencies_key ~= nil then
+    call("SADD", job.dependencies_key, job.key)
   end
-  return { id = job_id, delay_ms = delay_ms, priority = priority, max_events = max_events }
+  return job.id .. ""
 end
