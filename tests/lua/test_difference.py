@@ -1,0 +1,103 @@
+"""Our scripts and the released ones are held against each other; and the comparer is tried on changed texts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lua.calls import call, key, packed
+from tests.lua.play import RECORD_BYTES, UnequalError, explained, play, table
+from tests.lua.released import COMPARED, released, unwritten
+from tests.lua.sequences import hold, stage
+from tests.lua.twins import LANES, Difference, ServerFaultError, Step, Twins
+
+SEQUENCES, PARTS = 1_000, 4
+"""The long form is `python -m tests.long.lua_equality`."""
+
+
+@pytest.fixture(scope="module")
+def theirs_twice() -> Iterator[Twins]:
+    with stage(ours_too=False) as twins:
+        yield twins
+
+
+def some(first: int) -> list[list[bytes]]:
+    """A sequence for each lane, always the same ones."""
+    made = (random.Random(first + lane) for lane in range(LANES))
+    return [[source.randbytes(RECORD_BYTES) for _ in range(30)] for source in made]
+
+
+def play_many(twins: Twins) -> None:
+    for first in range(0, 40 * LANES, LANES):
+        play(twins, some(first))
+
+
+def test_nothing_is_left_to_write() -> None:
+    assert unwritten() == []
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_ours_do_what_the_released_ones_do(part: int) -> None:
+    with stage() as twins:
+        assert hold(twins, SEQUENCES // PARTS, part) > SEQUENCES
+
+
+def test_the_released_ones_do_what_they_do(theirs_twice: Twins) -> None:
+    told = [line for first in (1, 2, 3) for lines in play(theirs_twice, some(first * LANES)) for line in lines]
+    assert {name for name in COMPARED if name.startswith("add")} <= {line.split()[0] for line in told}
+    assert {"pick", "finish", "delay", "retry", "put", "wait", "sweep", "renew", "release", "progress"} <= {
+        line.split()[0] for line in told
+    }
+
+
+@pytest.mark.parametrize(("script", "said", "instead"), [
+    ("moveToActive-11", "RPOPLPUSH", "LMOVE"),  # an error
+    ("moveToFinished-14", '"finishedOn"', '"endedOn"'),  # a field
+    ("moveToActive-11", '"PX", opts[', '"PX", 9 .. opts['),  # when a lock ends
+    ("addStandardJob-9", "return jobId .. ", "return 1 .. jobId .. "),  # a reply
+    ("retryJob-11", 'rcall("HINCRBY"', 'do return 0 end rcall("HINCRBY"'),  # two writes are missing
+])  # fmt: skip
+def test_the_comparer_sees_a_changed_text(theirs_twice: Twins, script: str, said: str, instead: str) -> None:
+    text = released()[script]
+    assert said in text
+    theirs_twice.replace(script, text.replace(said, instead))
+    try:
+        with pytest.raises(UnequalError, match="again: ") as told:
+            play_many(theirs_twice)
+        assert told.value.differences[0].script == script
+    finally:
+        theirs_twice.replace(script, None)
+
+
+def test_an_order_a_type_and_an_expiry_are_seen(theirs_twice: Twins) -> None:
+    theirs_twice.fresh()
+    opts = {"token": "t", "lockDuration": 100_000}
+    argv = [key("q"), 5, packed(opts)]
+    assert not theirs_twice.step(Step("push", [("RPUSH", key("q", "wait"), "1", "2")])).differences
+    theirs_twice.ask([("SELECT", 1), ("LPUSH", key("q", "wait"), "2"), ("RPOP", key("q", "wait"))])
+    assert [at.where for at in theirs_twice.step(Step("look")).differences] == [key("q", "wait")]
+    theirs_twice.fresh()
+    assert not theirs_twice.step(Step("set", [("SET", key("q", "a"), "1")])).differences
+    theirs_twice.ask([("SELECT", 1), ("PEXPIRE", key("q", "a"), 100_000)])
+    assert [at.where for at in theirs_twice.step(Step("look")).differences] == [f"{key('q', 'a')} expires"]
+    theirs_twice.ask([("SELECT", 1), ("DEL", key("q", "a")), ("HSET", key("q", "a"), "1", "1")])
+    assert [at.where for at in theirs_twice.step(Step("look")).differences] == [key("q", "a")]
+    theirs_twice.fresh()
+    outcome = theirs_twice.step(Step("pick", [("LPUSH", key("q", "wait"), "1")], call("moveToActive-11", "q", argv)))
+    assert outcome.theirs[1:] == [b"1", 0, 0]
+    assert not outcome.differences
+
+
+def test_a_step_that_the_server_refuses_is_a_fault_of_the_test(theirs_twice: Twins) -> None:
+    theirs_twice.fresh()
+    with pytest.raises(ServerFaultError):
+        theirs_twice.step(Step("nonsense", [("NOSUCHCOMMAND",)]))
+    with pytest.raises(ServerFaultError):
+        theirs_twice.load("this is no Lua")
+
+
+def test_each_row_of_the_table_names_a_script_of_ours() -> None:
+    assert all(row["script"] in COMPARED and row["reason"] for row in table())
+    assert not explained(Difference("moveToActive-11", "emq:q:a difference that nobody explained", 1, 2))
