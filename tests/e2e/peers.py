@@ -16,9 +16,10 @@ from typing import Any
 import bullmq
 import pytest
 
-from tests.e2e.packages import NODE, go_worker, node_packages, redis_7
+from tests.e2e.packages import NODE, go_worker, node_packages, python_packages, redis_7
 
 HERE = Path(__file__).parent
+BULLMQ_5_65 = HERE.parent / "lua" / "bullmq-5.65.txt"
 WAIT_S = 45.0
 WHEEL_SCRIPTS = Path(bullmq.__file__).parent / "commands"
 
@@ -27,7 +28,8 @@ class Peer:
     """A worker or producer process.
 
     `kind`: `ioredis`, `ioredis5`, `node-redis` (npm bullmq), `bullmq5`, `bullmq4` (npm bullmq of those lines, with
-    ioredis 5), `python`, `python-redis7` (PyPI bullmq) or `go` (our own worker on go-redis; no producer).
+    ioredis 5), `python`, `python-redis7`, `python-bullmq2` (PyPI bullmq; the last has the scripts of npm 5.65.1) or `go`
+    (our own worker on go-redis; no producer).
     """
 
     def __init__(self, kind: str, program: str, config: dict[str, Any]) -> None:
@@ -39,6 +41,8 @@ class Peer:
             command = [sys.executable, "-W", "ignore", str(HERE / "python_worker.py")]
             if kind == "python-redis7":
                 environment["PYTHONPATH"] = str(redis_7())
+            elif kind == "python-bullmq2":
+                environment["PYTHONPATH"] = str(python_packages("bullmq", BULLMQ_5_65))
         else:
             environment["E2E_PACKAGES"] = str(node_packages())
             command = ["node", str(NODE / f"{program}.mjs")]

@@ -18,7 +18,12 @@ from typing import Any
 
 import redis
 from bullmq import Queue, Worker
-from bullmq.custom_errors import DelayedError, WaitingChildrenError
+from bullmq.custom_errors import WaitingChildrenError
+
+try:
+    from bullmq.custom_errors import DelayedError
+except ImportError:  # releases for npm 5.65 have none: a job does not delay itself there
+    DelayedError = WaitingChildrenError
 
 
 def say(event: str, **fields: Any) -> None:
