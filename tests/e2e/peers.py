@@ -28,8 +28,8 @@ class Peer:
     """A worker or producer process.
 
     `kind`: `ioredis`, `ioredis5`, `node-redis` (npm bullmq), `bullmq5`, `bullmq4` (npm bullmq of those lines, with
-    ioredis 5), `python`, `python-redis7`, `python-bullmq2` (PyPI bullmq; the last has the scripts of npm 5.65.1) or `go`
-    (our own worker on go-redis; no producer).
+    ioredis 5), `python`, `python-redis7`, `python-bullmq2` (PyPI bullmq; the last one with the scripts of npm 5.65.1)
+    or `go` (our own worker on go-redis; no producer).
     """
 
     def __init__(self, kind: str, program: str, config: dict[str, Any]) -> None:
