@@ -31,7 +31,12 @@ class Life:
         self.temporary = unix.parent / "tmp"
         self.temporary.mkdir(exist_ok=True)
         listen = ("--listen", f"tcp://127.0.0.1:{port}", "--listen", f"unix://{unix}")
-        self.proxy = EmqProxy(redis.url, *listen, env=DRAIN | {"TMPDIR": str(self.temporary)})
+        self.proxy = EmqProxy(redis.url, *listen, env=DRAIN | {"TMPDIR": str(self.temporary)}, ready=False)
+        try:
+            self.proxy.wait_ready(60)  # on a busy machine, too
+        except BaseException:
+            self.proxy.stop()
+            raise
 
     def end(self) -> list[str]:
         """Ends it as an orchestrator does; what it left behind, in words."""

@@ -31,6 +31,8 @@ def test_under_faults_everything_ends_where_it_began() -> None:
         ({"observer_rss_mib": 53.0}, "observer_rss_mib"),
         ({"observer_descriptors": 12}, "observer_descriptors"),
         ({"rss_mib": 60.0, "descriptors": 441, "tasks": 3}, None),
+        ({"clients": 218, "descriptors": 460}, None),
+        ({"clients": 188}, "descriptors"),
     ],
 )
 def test_what_grew_is_seen(change: dict[str, float], name: str | None) -> None:
