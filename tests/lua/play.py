@@ -21,7 +21,7 @@ STEPS_MAX: Final = 40
 TABLE: Final = Path(__file__).parent / "differences.toml"
 _WEIGHTS: Final[tuple[tuple[int, Kind | None], ...]] = (
     (4, None), (14, adds.add_standard), (8, adds.add_delayed), (10, adds.add_prioritized), (10, adds.add_parent),
-    (30, adds.add_child), (46, moves.pick), (52, moves.finish), (10, moves.delay), (11, moves.retry),
+    (21, adds.add_child), (34, moves.pick), (40, moves.finish), (10, moves.delay), (11, moves.retry),
     (8, moves.put_back), (12, moves.wait_for_children), (14, moves.sweep), (5, moves.renew), (5, moves.renew_many),
     (3, moves.release), (3, moves.progress), (5, happenings.lock_ends), (3, happenings.lock_is_anothers),
     (4, happenings.key_ends), (2, happenings.limit_is_reached), (8, happenings.setting), (6, happenings.pause),
@@ -29,6 +29,7 @@ _WEIGHTS: Final[tuple[tuple[int, Kind | None], ...]] = (
     (2, happenings.new_priority),
 )  # fmt: skip
 KINDS: Final = tuple(kind for weight, kind in _WEIGHTS for _ in range(weight))
+assert len(KINDS) == 256, f"a byte chooses the kind: of {len(KINDS)} some would never be played"
 _ON_ACTIVE: Final = {
     moves.finish, moves.delay, moves.retry, moves.put_back, moves.wait_for_children, moves.sweep, moves.renew,
     moves.renew_many, moves.release, moves.progress, happenings.lock_ends, happenings.lock_is_anothers,
@@ -93,8 +94,7 @@ class _Player:
 
 def decide(world: World, choices: Choices) -> Step | None:
     """The step that a record stands for. What works on active jobs takes one first where none is active, mostly."""
-    number = choices.below(256)
-    kind = KINDS[number] if number < len(KINDS) else moves.finish
+    kind = choices.of(KINDS)
     if kind is None:
         return None
     if kind in _ON_ACTIVE and not world.queues.all_listed("active") and not choices.once_in(8):
