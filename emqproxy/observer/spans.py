@@ -162,7 +162,8 @@ class Spans:
         start_ns = self._timeline.wall_ns(fact.window.opened)
         end_ns = self._timeline.wall_ns(fact.window.closed)
         if line.op == "lapse":
-            start_ns = end_ns = self._timeline.wall_ns(verdict.at or fact.window.closed)
+            start_ns = self._timeline.wall_ns(verdict.at or fact.window.closed)
+            end_ns = start_ns + 1  # of no length at all, it would be shown by Jaeger with a warning
         span_id = self._emitter.random_span()
         self._emitter.make(
             Draft(

@@ -100,7 +100,7 @@ def test_a_lost_lock_in_full() -> None:
     assert process.attributes["emq.attempt.renewals_refused"] == 1
     assert process.end_time == wall_ns(40_000)
     lapse = one(spans, "lapse orders")
-    assert (lapse.kind, lapse.start_time, lapse.end_time) == (SpanKind.INTERNAL, wall_ns(30_031), wall_ns(30_031))
+    assert (lapse.kind, lapse.start_time, lapse.end_time) == (SpanKind.INTERNAL, wall_ns(30_031), wall_ns(30_031) + 1)
     assert error(lapse) == "LockLost"
     renew, finish = one(spans, "renew orders"), one(spans, "complete orders")
     assert error(renew) == "RenewRefused"
