@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.lua.calls import call, key, packed
+from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, explained, play, table
 from tests.lua.released import COMPARED, released, unwritten
 from tests.lua.sequences import hold, stage
@@ -88,6 +89,12 @@ def test_an_order_a_type_and_an_expiry_are_seen(theirs_twice: Twins) -> None:
     outcome = theirs_twice.step(Step("pick", [("LPUSH", key("q", "wait"), "1")], call("moveToActive-11", "q", argv)))
     assert outcome.theirs[1:] == [b"1", 0, 0]
     assert not outcome.differences
+
+
+@pytest.mark.parametrize("scene", DIRECTED, ids=lambda scene: scene.__name__)
+def test_what_random_sequences_do_not_meet(scene: Callable[[Twins], None]) -> None:
+    with stage() as twins:
+        scene(twins)
 
 
 def test_a_step_that_the_server_refuses_is_a_fault_of_the_test(theirs_twice: Twins) -> None:

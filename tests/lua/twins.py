@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -109,8 +110,8 @@ class Twins:
             self._reader = hiredis.Reader()
             (snapshot,) = self.ask([("SCRIPT", "LOAD", SNAPSHOT)])
             self._snapshot = ("EVALSHA", snapshot, 0)
-            self._theirs = {name: self.load(text) for name, text in theirs.items()}
-            self._ours = self._theirs | {name: self.load(text) for name, text in ours.items()}
+            self._texts = (dict(theirs), {**theirs, **ours})
+            self._theirs, self._ours = ({name: self.load(text) for name, text in side.items()} for side in self._texts)
         except BaseException:
             self.__exit__()
             raise
@@ -131,7 +132,20 @@ class Twins:
 
     def replace(self, name: str, text: str | None) -> None:
         """From now on, this is our text of a script; None: the released one."""
-        self._ours[name] = self._theirs[name] if text is None else self.load(text)
+        self._texts[1][name] = self._texts[0][name] if text is None else text
+        self._ours[name] = self.load(self._texts[1][name])
+
+    @contextmanager
+    def before_each_text(self, lead: str) -> Iterator[None]:
+        """Within it, each text of both sides has this before it."""
+        kept = self._theirs, self._ours
+        self._theirs, self._ours = (
+            {name: self.load(lead + text) for name, text in side.items()} for side in self._texts
+        )
+        try:
+            yield
+        finally:
+            self._theirs, self._ours = kept
 
     def fresh(self) -> None:
         """Both databases empty."""
