@@ -173,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = self.headers["Content-Length"]
+        body = self._chunks() if length is None else self.rfile.read(int(length))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         if self.path not in (_TRACES, "/v1/metrics") or self.headers.get("Content-Type") != "application/x-protobuf":
@@ -188,6 +189,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    def _chunks(self) -> bytes:
+        """A body whose length nobody said before, as Node sends it."""
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
         """Silent."""

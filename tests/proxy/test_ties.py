@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from emqproxy.proxy.ties import Ties
+from tests.processes import RedisServer
+from tests.proxy.hand import add, hand
+from tests.proxy.wires import sidecar
 
 
 def test_redis_is_lost_with_the_last_connection_that_it_ends() -> None:
@@ -23,3 +26,12 @@ def test_clients_that_go_lose_nothing() -> None:
     ties.made()
     ties.gone(by_redis=False)
     assert (lost, ties.count) == ([], 0)
+
+
+def test_the_only_worker_of_a_sidecar_dies_and_its_lapse_is_told():
+    with RedisServer() as redis, sidecar(redis.url) as proxy:
+        add(redis, "1")
+        with hand(proxy.port) as worker:
+            assert worker.pick(ttl_ms=300) == "1"
+        lapse = proxy.wait_journal(lambda line: line["op"] == "lapse", 30)
+        assert (lapse["job"], lapse["finding"]) == ("1", "sound")

@@ -1,8 +1,9 @@
 // An unmodified bullmq worker whose processors are chosen by the job's name. argv[2] is the configuration:
 //   {port, adapter, username?, password?, ca?, prefix, queue, options: {lockDuration, lockRenewTime, stalledInterval, …},
-//    lag_us_min?: how late its own loop has to be for a line about it}
+//    lag_us_min?: how late its own loop has to be for a line about it, otlp?: see telemetry.mjs}
 // stdout: one JSON object a line, {event, …}. stdin: {"do": "let", "job": id} frees a held job, {"do": "close"}.
 import { bullmq, config, connection, onCommand, say, versions } from './lib.mjs';
+import * as telemetry from './telemetry.mjs';
 
 const { DelayedError, Queue, WaitingChildrenError, Worker } = bullmq;
 
@@ -62,7 +63,8 @@ async function run(job, token) {
 }
 
 const client = connection(config);
-const worker = new Worker(config.queue, run, { connection: client, prefix: config.prefix, ...config.options });
+const options = { connection: client, prefix: config.prefix, ...telemetry.options, ...config.options };
+const worker = new Worker(config.queue, run, options);
 
 worker.on('ready', () => say('ready', versions()));
 worker.on('completed', job => say('completed', { job: job.id }));
@@ -106,6 +108,7 @@ onCommand({
     closing = true;
     await worker.close();
     if (client.disconnect) await client.disconnect();
+    await telemetry.flush();
     say('closed');
     process.exit(0);
   },
