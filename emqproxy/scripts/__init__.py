@@ -1,6 +1,7 @@
 """FLOOR 3, the translator: exchanges become lock events. The only floor that knows both sides.
 
     catalogue   which script a call runs: by sha, by a text that passed by, and last by shape
+    texts       the scripts of `lua/`, our own texts, with their includes in place
     user_catalogue  scripts that a user added: what is learned from texts, and the file it is kept in
     javascript  texts in a package's modules    positions  what a text says of its own KEYS and ARGV
     shapes      calls of unknown scripts that look like one family's
