@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.lua.calls import Word, call, key, packed
 from tests.lua.choices import Choices
 from tests.lua.moves import DELAYS_MS
-from tests.lua.queues import QUEUES, Job
+from tests.lua.queues import MOSTLY, Job
 from tests.lua.twins import Step
 from tests.lua.world import World
 
@@ -22,7 +22,7 @@ ONCE: Final[tuple[dict[str, Any], ...]] = (
 
 
 def _add(world: World, choices: Choices, script: str, parent: Job | None, **opts: Any) -> Step:
-    queue = choices.of(QUEUES)
+    queue = choices.of(MOSTLY)
     job_id = choices.of(IDS)
     if choices.once_in(4):
         opts["de"] = choices.of(ONCE)
@@ -76,9 +76,19 @@ def add_parent(world: World, choices: Choices) -> Step:
     return _add(world, choices, "addParentJob-6", None, **opts)
 
 
+def add_child_of_active(world: World, choices: Choices) -> Step:
+    """A job that runs makes a child, to wait for it."""
+    parent = world.some_job(choices)
+    script, opts = _flavour(choices)
+    return _add(world, choices, script, parent, **opts)
+
+
 def add_child(world: World, choices: Choices) -> Step:
     """Mostly of a parent that waits for its children, also of one in another state, or of none that there is."""
-    state = choices.of(("waiting-children", "waiting-children", "active", "waiting-children", "delayed", "failed"))
+    states = ("waiting-children", "waiting-children", "active", "waiting-children", "active", "delayed", "failed")
+    state = choices.of(states)
+    if state == "waiting-children" and not world.queues.all_listed(state):
+        return add_parent(world, choices)
     parent = world.some_job(choices, state)
     script, opts = _flavour(choices)
     return _add(world, choices, script, parent, **opts)

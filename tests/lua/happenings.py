@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.lua.calls import Word, call, flag, key
 from tests.lua.choices import Choices
-from tests.lua.queues import QUEUES
+from tests.lua.queues import MOSTLY, QUEUES
 from tests.lua.twins import Step
 from tests.lua.world import World
 
@@ -50,14 +50,14 @@ def limit_is_reached(world: World, choices: Choices) -> Step:
 
 
 def setting(world: World, choices: Choices) -> Step:
-    meta, fields = key(choices.of(QUEUES), "meta"), choices.of(SETTINGS)
-    if choices.once_in(3):
+    meta, fields = key(choices.of(MOSTLY), "meta"), choices.of(SETTINGS)
+    if choices.once_in(2):
         return _do(("HDEL", meta, "concurrency", "max", "duration"))
     return _do(("HSET", meta, *fields))
 
 
 def pause(world: World, choices: Choices) -> Step:
-    queue = choices.of(QUEUES)
+    queue = choices.of(MOSTLY)
     paused = b"paused" in (world.queues.value(key(queue, "meta")) or [])[::2]
     here, there = ("paused", "wait") if paused else ("wait", "paused")
     word = "resumed" if paused else "paused"

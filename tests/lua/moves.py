@@ -10,6 +10,7 @@ from tests.lua.queues import QUEUES
 from tests.lua.twins import Step
 from tests.lua.world import LOCKS_MS, World
 
+TAKEN_FROM: Final = ("wait", "prioritized", "delayed")
 DELAYS_MS: Final = (0, 1, 5_000, 60_000, -5)
 SWEEPS_MS: Final = (120_000, 350_000)
 LIMITS: Final[tuple[dict[str, Any] | None, ...]] = (
@@ -37,8 +38,9 @@ def _optional(fields: list[Any] | None) -> Word:
 
 
 def pick(world: World, choices: Choices) -> Step:
-    """moveToActive."""
-    queue = choices.of(QUEUES)
+    """moveToActive, mostly where there is something to take."""
+    ready = [queue for queue in QUEUES if any(world.queues.listed(queue, state) for state in TAKEN_FROM)]
+    queue = choices.of(QUEUES if choices.once_in(10) or not ready else ready)
     token = "0" if choices.once_in(12) else world.new_token()
     opts = _taking(world, choices, token)
     argv = [key(queue), world.now_ms, packed(opts)]
@@ -100,12 +102,7 @@ def wait_for_children(world: World, choices: Choices) -> Step:
     """moveToWaitingChildren, on a job that has children where one is active."""
     job = world.some_job(choices)
     if not choices.once_in(4):
-        has = world.queues.value
-        parents = [
-            active for active in world.queues.all_listed("active")
-            if has(f"{active.key}:dependencies") or has(f"{active.key}:unsuccessful")
-        ]  # fmt: skip
-        job = choices.of(parents) if parents else job
+        job = choices.of(world.queues.active_parents() or [job])
     token = world.some_token(choices, job)
     pending = [member.decode() for member in world.queues.value(f"{job.key}:dependencies") or []]
     child = choices.of(["", "", *pending[:2], key("q", "nope")])
@@ -116,7 +113,7 @@ def wait_for_children(world: World, choices: Choices) -> Step:
 
 def sweep(world: World, choices: Choices) -> Step:
     """moveStalledJobsToWait, mostly when the time between two sweeps has passed; some locks may have ended before."""
-    marked = [queue for queue in QUEUES if world.queues.value(key(queue, "stalled"))]
+    marked = world.queues.marked()
     queue = choices.of(QUEUES if choices.once_in(4) else marked or QUEUES)
     before: list[tuple[Word, ...]] = []
     if not choices.once_in(6):

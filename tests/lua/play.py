@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from tests.lua import adds, happenings, moves
 from tests.lua.choices import Choices
@@ -35,7 +38,6 @@ _ON_ACTIVE: Final = {
     moves.renew_many, moves.release, moves.progress, happenings.lock_ends, happenings.lock_is_anothers,
     happenings.job_is_gone,
 }  # fmt: skip
-_TAKEN_FROM: Final = ("wait", "prioritized", "delayed")
 
 
 class UnequalError(AssertionError):
@@ -86,20 +88,24 @@ class _Player:
         self.told.append(f"{step.label} @{self._world.now_ms} -> {_short(outcome.theirs)}")
         self._played.append(self._record)
         if outcome.differences:
-            if not all(map(explained, outcome.differences)):
+            if not explained(step, outcome):
                 raise UnequalError(outcome.differences, self.told, self._played)
             self._records = iter(())
         self._world.queues = outcome.queues
 
 
 def decide(world: World, choices: Choices) -> Step | None:
-    """The step that a record stands for. What works on active jobs takes one first where none is active, mostly."""
+    """The step that a record stands for; mostly one that comes first where there is nothing to work on yet."""
     kind = choices.of(KINDS)
     if kind is None:
         return None
     if kind in _ON_ACTIVE and not world.queues.all_listed("active") and not choices.once_in(8):
-        ready = [job for state in _TAKEN_FROM for job in world.queues.all_listed(state)]
+        ready = [job for state in moves.TAKEN_FROM for job in world.queues.all_listed(state)]
         kind = moves.pick if ready else adds.add_standard
+    if kind is moves.wait_for_children and not world.queues.active_parents() and not choices.once_in(6):
+        kind = adds.add_child_of_active
+    if kind is moves.pick and world.queues.marked() and choices.once_in(6):
+        kind = moves.sweep
     return kind(world, choices)
 
 
@@ -108,15 +114,29 @@ def _short(reply: object) -> str:
     return text if len(text) < 160 else f"{text[:150]} …"
 
 
+class Row(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A row of differences.toml."""
+
+    script: str
+    theirs: str
+    ours: str
+    keys: list[str]
+    reason: str
+
+
 @cache
-def table() -> list[dict[str, str]]:
-    """The rows of differences.toml: script, where (a pattern), reason."""
-    rows: list[dict[str, str]] = tomllib.loads(TABLE.read_text()).get("difference", [])
-    assert all(row.keys() == {"script", "where", "reason"} for row in rows), "a row has script, where and reason"
-    return rows
+def table() -> list[Row]:
+    return msgspec.convert(tomllib.loads(TABLE.read_text()).get("difference", []), list[Row])
 
 
-def explained(difference: Difference) -> bool:
+def explained(step: Step, outcome: Outcome) -> bool:
+    """Whether one row of the table has all that a step's outcome differs in."""
+    wheres = [difference.where for difference in outcome.differences if difference.where != "reply"]
     return any(
-        row["script"] == difference.script and fnmatchcase(difference.where, row["where"]) for row in table()
+        step.call is not None
+        and step.call.script == row.script
+        and re.search(row.theirs, repr(outcome.theirs))
+        and re.search(row.ours, repr(outcome.ours))
+        and all(any(fnmatchcase(where, pattern) for pattern in row.keys) for where in wheres)
+        for row in table()
     )

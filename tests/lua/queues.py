@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 from tests.lua.calls import key
 
 QUEUES: Final = ("q", "r")
+MOSTLY: Final = ("q", "q", "q", "r")
+"""For a choice: more happens in one of them."""
 _NOT_JOBS: Final = frozenset(("meta",))
 STATES: Final = ("wait", "paused", "active", "prioritized", "delayed", "waiting-children", "completed", "failed")
 
@@ -58,6 +60,13 @@ class Queues:
         """The token that stands in a job's lock."""
         return self.value(f"{job.key}:lock")
 
-    def locked(self) -> list[Job]:
-        names = [name.split(":") for name in self.values if name.endswith(":lock")]
-        return [Job(name[1], name[2]) for name in names]
+    def marked(self) -> list[str]:
+        """The queues that the last sweep marked jobs of."""
+        return [queue for queue in QUEUES if self.value(key(queue, "stalled"))]
+
+    def active_parents(self) -> list[Job]:
+        """Jobs that are active and have children that are pending or have failed."""
+        return [
+            job for job in self.all_listed("active")
+            if self.value(f"{job.key}:dependencies") or self.value(f"{job.key}:unsuccessful")
+        ]  # fmt: skip

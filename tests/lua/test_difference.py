@@ -10,9 +10,10 @@ import pytest
 from tests.lua.calls import call, key, packed
 from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, explained, play, table
+from tests.lua.queues import Queues
 from tests.lua.released import COMPARED, released, unwritten
 from tests.lua.sequences import hold, stage
-from tests.lua.twins import LANES, Difference, ServerFaultError, Step, Twins
+from tests.lua.twins import LANES, Difference, Outcome, ServerFaultError, Step, Twins
 
 SEQUENCES, PARTS = 1_000, 4
 """The long form is `python -m tests.long.lua_equality`."""
@@ -106,5 +107,15 @@ def test_a_step_that_the_server_refuses_is_a_fault_of_the_test(theirs_twice: Twi
 
 
 def test_each_row_of_the_table_names_a_script_of_ours() -> None:
-    assert all(row["script"] in COMPARED and row["reason"] for row in table())
-    assert not explained(Difference("moveToActive-11", "emq:q:a difference that nobody explained", 1, 2))
+    assert all(row.script in COMPARED and row.reason.strip() for row in table())
+
+
+def test_a_row_explains_what_it_says_and_no_more() -> None:
+    step = Step("finish", call=call("moveToFinished-14", "q", [], id="1", target="failed"))
+    fault = "ERR user_script:1: attempt to concatenate local 'jobId' (a nil value)"
+    at = [Difference("moveToFinished-14", "reply", fault, 0), Difference("moveToFinished-14", "emq:q:events", [], [])]
+    assert explained(step, Outcome(fault, 0, Queues(), at))
+    assert not explained(step, Outcome(fault, 1, Queues(), at))
+    assert not explained(step, Outcome(-2, 0, Queues(), at))
+    assert not explained(step, Outcome(fault, 0, Queues(), [*at, Difference("moveToFinished-14", "emq:q:1", [], [])]))
+    assert not explained(Step("look"), Outcome(fault, 0, Queues(), at))

@@ -24,9 +24,11 @@ EXPIRY_APART_MS_MAX: Final = 40_000
 PATIENCE_S: Final = 20
 LANES: Final = 8
 """How many pairs of databases there are."""
+SPARE_DB: Final = 2 * LANES
+"""Compared with nothing."""
 OPTIONS: Final = {
     # One event a node: MAXLEN ~ trims at nodes only, and what is trimmed shall be seen.
-    "stream-node-max-entries": "1", "databases": str(2 * LANES),
+    "stream-node-max-entries": "1", "databases": str(SPARE_DB + 1),
     # Fields stand in the order in which they were written.
     "hash-max-listpack-value": "1000000", "hash-max-listpack-entries": "100000",
 }  # fmt: skip
