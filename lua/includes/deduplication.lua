@@ -3,13 +3,13 @@
 --- include "events"
 --- include "job_keys"
 
--- Names a job as the one that keeps others out, for the time to live, or for good where that is nil.
-local function hold_deduplication(deduplication_key, job_id, ttl_ms)
+-- Names a job as the one that keeps others out, for the time to live, or for good where there is none; with "NX" only
+-- where none is named yet. Returns false where one is.
+local function hold_deduplication(deduplication_key, job_id, ttl_ms, ...)
   if ttl_ms then
-    call("SET", deduplication_key, job_id, "PX", ttl_ms)
-  else
-    call("SET", deduplication_key, job_id)
+    return call("SET", deduplication_key, job_id, "PX", ttl_ms, ...)
   end
+  return call("SET", deduplication_key, job_id, ...)
 end
 
 -- Tells which job came in whose place: as BullMQ names it now, and under the name that it had before.
@@ -23,11 +23,11 @@ end
 -- 0 or nothing for no end; `replace`: a holder that is still delayed gives way; `extend`: the time to live starts anew.
 -- Returns the id of the job that keeps the new one out, or nothing where the new one is to be made.
 local function deduplicate(rule, deduplication_key, job_id, prefix, delayed_key, events_key, max_events)
-  local ttl_ms = rule.ttl and rule.ttl > 0 and rule.ttl or nil
-  local holder_id = call("GET", deduplication_key)
-  if not holder_id then
-    return hold_deduplication(deduplication_key, job_id, ttl_ms)
+  local ttl_ms = rule.ttl and rule.ttl > 0 and rule.ttl
+  if hold_deduplication(deduplication_key, job_id, ttl_ms, "NX") then
+    return
   end
+  local holder_id = call("GET", deduplication_key)
   if not rule.replace then
     if ttl_ms and rule.extend then
       hold_deduplication(deduplication_key, holder_id, ttl_ms)
