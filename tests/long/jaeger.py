@@ -26,13 +26,13 @@ VERSION = "v1.76.0"
 
 def build(go: str, into: Path) -> None:
     """Builds it in a module of its own, as its own `replace` line keeps `go install` from taking it."""
-    settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=mod"}
+    settings = {"GOWORK": "off", "GOFLAGS": "-mod=mod"}
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into.parent) as scratch:
         for arguments in (
             ["mod", "init", "scratch"],
             ["get", "-tool", f"{PACKAGE}@{VERSION}"],
-            ["build", "-trimpath", "-ldflags=-s -w", "-o", "made", PACKAGE],
+            ["build", "-ldflags=-s -w", "-o", "made", PACKAGE],
         ):
             print("go", *arguments, flush=True)
             subprocess.run([go, *arguments], cwd=scratch, env=os.environ | settings, check=True)

@@ -72,7 +72,10 @@ def job_is_gone(world: World, choices: Choices) -> Step:
 
 
 def parent_moves(world: World, choices: Choices) -> Step:
-    """A parent's hash is gone, or it is waited for in another way."""
+    """A parent is gone, is delayed, or has failed; or its child names it only by its key, as old releases did."""
+    pending = [child for job in world.queues.jobs() for child in world.queues.children(job)]
+    if pending and choices.once_in(3):
+        return _do(("HDEL", choices.of(pending), "parent"))
     parent = world.some_job(choices, "waiting-children")
     waiting, delayed = key(parent.queue, "waiting-children"), key(parent.queue, "delayed")
     gone = ("DEL", parent.key)

@@ -104,7 +104,7 @@ def wait_for_children(world: World, choices: Choices) -> Step:
     if not choices.once_in(4):
         job = choices.of(world.queues.active_parents() or [job])
     token = world.some_token(choices, job)
-    pending = [member.decode() for member in world.queues.value(f"{job.key}:dependencies") or []]
+    pending = world.queues.children(job)
     child = choices.of(["", "", *pending[:2], key("q", "nope")])
     argv = [token, child, world.now_ms, job.id, key(job.queue)]
     label = f"wait for children {job} token={token!r} child={child!r}"

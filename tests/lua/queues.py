@@ -64,6 +64,10 @@ class Queues:
         """The queues that the last sweep marked jobs of."""
         return [queue for queue in QUEUES if self.value(key(queue, "stalled"))]
 
+    def children(self, job: Job) -> list[str]:
+        """The keys of those that are pending."""
+        return [member.decode() for member in self.value(f"{job.key}:dependencies") or ()]
+
     def active_parents(self) -> list[Job]:
         """Jobs that are active and have children that are pending or have failed."""
         return [

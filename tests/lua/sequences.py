@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.lua.play import RECORD_BYTES, play
 from tests.lua.released import COMPARED, HELPERS, ours, released
-from tests.lua.twins import LANES, Twins
+from tests.lua.twins import LANES, OPTIONS, Twins
 
 STEPS_MAX: Final = 30
 EXAMPLES_MAX: Final = 200
@@ -24,10 +24,10 @@ def sequences(draw: st.DrawFn) -> list[bytes]:
     return [draw(st.binary(min_size=RECORD_BYTES, max_size=RECORD_BYTES)) for _ in range(count)]
 
 
-def stage(ours_too: bool = True) -> Twins:
-    """Two databases with the texts that are compared. `ours_too` false: the released ones on both sides."""
+def stage(ours_too: bool = True, options: Mapping[str, str] = OPTIONS) -> Twins:
+    """A Redis with the texts that are compared. `ours_too` false: the released ones on both sides."""
     theirs = {name: text for name, text in released().items() if name in {*COMPARED, *HELPERS}}
-    return Twins(theirs, {name: text for name, text in ours().items() if name in COMPARED and ours_too})
+    return Twins(theirs, {name: text for name, text in ours().items() if name in COMPARED and ours_too}, options)
 
 
 def hold(twins: Twins, count: int, start: int) -> int:

@@ -103,8 +103,8 @@ class Difference:
 class Twins:
     """A context manager. `ours` may lack scripts: where one is missing, the released one plays both parts."""
 
-    def __init__(self, theirs: Mapping[str, str], ours: Mapping[str, str], binary: str | None = None) -> None:
-        self.server = RedisServer(binary, **OPTIONS)
+    def __init__(self, theirs: Mapping[str, str], ours: Mapping[str, str], options: Mapping[str, str] = OPTIONS) -> None:
+        self.server = RedisServer(**options)
         try:
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.settimeout(PATIENCE_S)
@@ -131,6 +131,10 @@ class Twins:
         if not isinstance(sha, bytes):
             raise ServerFaultError(str(sha))
         return sha
+
+    def shas(self, *, ours: bool) -> dict[str, bytes]:
+        """Name with arity → the sha of the text that is run for it."""
+        return self._ours if ours else self._theirs
 
     def replace(self, name: str, text: str | None) -> None:
         """From now on, this is our text of a script; None: the released one."""
