@@ -110,9 +110,7 @@ def open_handover(url: str) -> Iterator[Handover]:
             "EMQPROXY_TRACE__NAMESPACE": NAMESPACE,
             "EMQPROXY_TRACE__TOKEN_KEY": TOKEN_KEY,
         }
-        doors = [
-            ends.enter_context(EmqProxy(upstream, env=settings | resource(host), ready=False)) for host in HOSTS
-        ]
+        doors = [ends.enter_context(EmqProxy(upstream, env=settings | resource(host), ready=False)) for host in HOSTS]
         for door in doors:
             door.wait_ready(60)
         yield Handover(redis, doors, url, ends)
