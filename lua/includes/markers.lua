@@ -15,10 +15,7 @@ local function next_due_ms(delayed_key)
   return score and tonumber(score) / 4096
 end
 
--- Says when the first delayed job falls due.
+-- Says when the first delayed job falls due; there is one.
 local function mark_due(marker_key, delayed_key)
-  local due_ms = next_due_ms(delayed_key)
-  if due_ms then
-    call("ZADD", marker_key, due_ms, "1")
-  end
+  call("ZADD", marker_key, next_due_ms(delayed_key), "1")
 end
