@@ -46,7 +46,7 @@ def _add(world: World, choices: Choices, script: str, parent: Job | None, **opts
 def _flavour(choices: Choices) -> tuple[str, dict[str, Any]]:
     kind = choices.below(4)
     if kind == 1:
-        return "addDelayedJob-6", {"delay": choices.of((5_000, 1, 60_000, 0))}
+        return "addDelayedJob-6", {"delay": choices.of((5_000, 1, 5_000, 60_000, 0))}
     if kind == 2:
         return "addPrioritizedJob-9", {"priority": choices.of((1, 2, 5))}
     if kind == 3:
@@ -85,10 +85,10 @@ def add_child_of_active(world: World, choices: Choices) -> Step:
 
 def add_child(world: World, choices: Choices) -> Step:
     """Mostly of a parent that waits for its children, also of one in another state, or of none that there is."""
-    states = ("waiting-children", "waiting-children", "active", "waiting-children", "active", "delayed", "failed")
-    state = choices.of(states)
+    state = choices.of(("waiting-children",) * 6 + ("active", "active", "delayed", "failed"))
     if state == "waiting-children" and not world.queues.all_listed(state):
         return add_parent(world, choices)
-    parent = world.some_job(choices, state)
+    parents = [job for job in world.queues.all_listed("waiting-children") if world.queues.children(job)]
+    parent = choices.of(parents) if parents and choices.once_in(2) else world.some_job(choices, state)
     script, opts = _flavour(choices)
     return _add(world, choices, script, parent, **opts)

@@ -42,6 +42,11 @@ def key_ends(world: World, choices: Choices) -> Step:
     return _do(("DEL", key(queue, name)))
 
 
+def worker_wakes(world: World, choices: Choices) -> Step:
+    """It was blocked on the marker, and takes it away."""
+    return _do(("ZPOPMIN", key(choices.of(MOSTLY), "marker")))
+
+
 def limit_is_reached(world: World, choices: Choices) -> Step:
     """A worker asked for a pause, or the counter stands without an end."""
     limiter = key(choices.of(QUEUES), "limiter")
@@ -57,10 +62,10 @@ def setting(world: World, choices: Choices) -> Step:
 
 
 def pause(world: World, choices: Choices) -> Step:
-    queue = choices.of(MOSTLY)
-    paused = b"paused" in (world.queues.value(key(queue, "meta")) or [])[::2]
-    here, there = ("paused", "wait") if paused else ("wait", "paused")
-    word = "resumed" if paused else "paused"
+    """The release's own pause; mostly the end of one, where a queue is paused."""
+    paused = [queue for queue in MOSTLY if b"paused" in (world.queues.value(key(queue, "meta")) or [])[::2]]
+    queue = choices.of(MOSTLY if choices.once_in(3) else paused or MOSTLY)
+    here, there, word = ("paused", "wait", "resumed") if queue in paused else ("wait", "paused", "paused")
     return Step(f"{word} {queue}", call=call("pause-7", queue, [word], here=here, there=there))
 
 
@@ -78,6 +83,8 @@ def parent_moves(world: World, choices: Choices) -> Step:
         return _do(("HDEL", choices.of(pending), "parent"))
     parent = world.some_job(choices, "waiting-children")
     waiting, delayed = key(parent.queue, "waiting-children"), key(parent.queue, "delayed")
+    if pending and choices.once_in(3):
+        return _do(("DEL", choices.of([job.key for job in world.queues.jobs() if world.queues.children(job)])))
     gone = ("DEL", parent.key)
     late = (("ZREM", waiting, parent.id), ("ZADD", delayed, (world.now_ms + 9_000) * 4096, parent.id))
     failed = (("ZREM", waiting, parent.id), ("ZADD", key(parent.queue, "failed"), world.now_ms, parent.id))
@@ -85,9 +92,11 @@ def parent_moves(world: World, choices: Choices) -> Step:
 
 
 def old_marker(world: World, choices: Choices) -> Step:
-    """Where the list is taken from next, or at its other end."""
-    wait = key(choices.of(QUEUES), "wait")
-    return _do((choices.of(("RPUSH", "LPUSH")), wait, choices.of(MARKERS)))
+    """Where the list is taken from next, at its other end, or taken already and marked by a sweep."""
+    queue, marker = choices.of(MOSTLY), choices.of(MARKERS)
+    wait = key(queue, "wait")
+    taken = (("LPUSH", key(queue, "active"), marker), ("SADD", key(queue, "stalled"), marker))
+    return _do(*choices.of(((("RPUSH", wait, marker),), (("LPUSH", wait, marker),), taken)))
 
 
 def removal(world: World, choices: Choices) -> Step:

@@ -11,7 +11,7 @@ from tests.lua.twins import Step
 from tests.lua.world import LOCKS_MS, World
 
 TAKEN_FROM: Final = ("wait", "prioritized", "delayed")
-DELAYS_MS: Final = (0, 1, 5_000, 60_000, -5)
+DELAYS_MS: Final = (5_000, 0, 1, 5_000, 60_000, 5_000, -5)
 SWEEPS_MS: Final = (120_000, 350_000)
 LIMITS: Final[tuple[dict[str, Any] | None, ...]] = (
     None, None, None, {"max": 1, "duration": 150_000}, {"max": 2, "duration": 400_000.7},

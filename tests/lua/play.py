@@ -23,13 +23,13 @@ RECORD_BYTES: Final = 20
 STEPS_MAX: Final = 40
 TABLE: Final = Path(__file__).parent / "differences.toml"
 _WEIGHTS: Final[tuple[tuple[int, Kind | None], ...]] = (
-    (3, None), (14, adds.add_standard), (8, adds.add_delayed), (10, adds.add_prioritized), (10, adds.add_parent),
-    (21, adds.add_child), (34, moves.pick), (40, moves.finish), (10, moves.delay), (11, moves.retry),
+    (2, None), (11, adds.add_standard), (8, adds.add_delayed), (10, adds.add_prioritized), (10, adds.add_parent),
+    (21, adds.add_child), (34, moves.pick), (40, moves.finish), (8, moves.delay), (9, moves.retry),
     (8, moves.put_back), (12, moves.wait_for_children), (14, moves.sweep), (5, moves.renew), (5, moves.renew_many),
     (3, moves.release), (3, moves.progress), (5, happenings.lock_ends), (3, happenings.lock_is_anothers),
-    (4, happenings.key_ends), (2, happenings.limit_is_reached), (7, happenings.setting), (5, happenings.pause),
-    (5, happenings.job_is_gone), (6, happenings.parent_moves), (3, happenings.old_marker), (3, happenings.removal),
-    (2, happenings.new_priority),
+    (4, happenings.key_ends), (2, happenings.limit_is_reached), (8, happenings.worker_wakes), (7, happenings.setting),
+    (5, happenings.pause), (5, happenings.job_is_gone), (6, happenings.parent_moves), (3, happenings.old_marker),
+    (3, happenings.removal), (2, happenings.new_priority),
 )  # fmt: skip
 KINDS: Final = tuple(kind for weight, kind in _WEIGHTS for _ in range(weight))
 assert len(KINDS) == 256, f"a byte chooses the kind: of {len(KINDS)} some would never be played"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import msgpack
+
 from tests.lua.calls import key
 
 QUEUES: Final = ("q", "r")
@@ -12,6 +14,11 @@ MOSTLY: Final = ("q", "q", "q", "r")
 """For a choice: more happens in one of them."""
 _NOT_JOBS: Final = frozenset(("meta",))
 STATES: Final = ("wait", "paused", "active", "prioritized", "delayed", "waiting-children", "completed", "failed")
+
+
+def unpacked(kind: bytes, value: Any) -> Any:
+    """A value as it is: hashes and streams come as msgpack."""
+    return msgpack.unpackb(value, raw=True) if kind in (b"hash", b"stream") else value
 
 
 class Job(NamedTuple):
@@ -37,7 +44,7 @@ class Queues:
         }
 
     def value(self, name: str) -> Any:
-        return self.values.get(name, (b"none", None))[1]
+        return unpacked(*self.values.get(name, (b"none", None)))
 
     def listed(self, queue: str, state: str) -> list[Job]:
         """The jobs in one of the states, in its order."""
