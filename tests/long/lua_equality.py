@@ -18,7 +18,7 @@ import sys
 import time
 
 from tests.lua.play import UnequalError, play
-from tests.lua.sequences import EXAMPLES_MAX, hold, stage
+from tests.lua.sequences import EXAMPLES_MAX, end_servers_too, hold, stage
 from tests.lua.twins import LANES, Twins
 
 CHUNK = EXAMPLES_MAX * LANES
@@ -50,7 +50,7 @@ def main() -> int:
         return _again(asked.again)
     jobs = [(asked.seed * 1_000_000 + at, min(CHUNK, asked.sequences - at)) for at in range(0, asked.sequences, CHUNK)]
     began, sequences, steps = time.monotonic(), 0, 0
-    with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
+    with multiprocessing.get_context("spawn").Pool(asked.workers, end_servers_too) as pool:
         for count, more, difference in pool.imap_unordered(_chunk, jobs):
             if difference:
                 print(difference)

@@ -28,7 +28,7 @@ from emqproxy.scripts import texts
 from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, play
 from tests.lua.released import ours
-from tests.lua.sequences import STEPS_MAX, stage
+from tests.lua.sequences import STEPS_MAX, end_servers_too, stage
 from tests.lua.statements import Statement, code_lines, statements
 from tests.lua.twins import LANES, SPARE_DB, ServerFaultError, Twins
 
@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
     began = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
+    with multiprocessing.get_context("spawn").Pool(asked.workers, end_servers_too) as pool:
         ran = dict(pool.imap_unordered(reached, range(asked.batches)))
         print(f"{asked.batches} batches of {LANES} sequences, {time.monotonic() - began:.0f} s", flush=True)
         jobs = [
