@@ -185,23 +185,30 @@ def faulty_for(seconds: float, redis: RedisServer, between: Middleman, proxy: Em
 def at_rest(proxy: Counted, clients: int, rest_s: float) -> Sample:
     """A look at both processes when so many clients have come back at least, and their number stays for a while."""
     since = time.monotonic()
-    there = 0
+    last: tuple[int, ...] = ()
 
     def look() -> bool:
-        nonlocal since, there
-        seen = connections(proxy.port)
-        if seen < clients or seen != there:
-            since, there = time.monotonic(), seen
-        return time.monotonic() - since > rest_s and len(list(children(proxy.pid))) == 1
+        nonlocal since, last
+        there, observers = connections(proxy.port), list(children(proxy.pid))
+        now = (there, *observers, *map(descriptors, observers))
+        if there < clients or now != last or not any(writes(pid, proxy.journal_path) for pid in observers):
+            since, last = time.monotonic(), now
+        return time.monotonic() - since > rest_s
 
     try:
         eventually(look, 120)
     except AssertionError as late:
-        raise AssertionError(f"{clients} clients and more are there and stay; last seen: {there}") from late
+        raise AssertionError(f"{clients} clients and more are there and stay; last seen: {last}") from late
     (observer,) = children(proxy.pid)
     return Sample(
-        there, descriptors(proxy.pid), proxy.tasks(), rss_mib(proxy.pid), descriptors(observer), rss_mib(observer)
+        last[0], descriptors(proxy.pid), proxy.tasks(), rss_mib(proxy.pid), descriptors(observer), rss_mib(observer)
     )
+
+
+def writes(pid: int, path: Path) -> bool:
+    """Whether it has this file open: an observer that does is wholly there."""
+    found = Path(f"/proc/{pid}/fd").iterdir()
+    return any(os.readlink(fd) == str(path) for fd in found)
 
 
 def descriptors(pid: int) -> int:

@@ -141,6 +141,8 @@ def test_an_observer_killed_again_and_again_touches_no_traffic_and_each_gap_is_t
                 killed.add(pid)
                 assert http_get(proxy.health_port, "/readyz")[0] == 200
             eventually(lambda: set(children(proxy.pid)) - killed, 20, "the last observer")
+            seen = len(proxy.journal())
+            eventually(lambda: len(proxy.journal()) > seen, 30, "it writes")
         finally:
             stop.set()
             for thread in threads:

@@ -14,7 +14,7 @@ SAMPLE = Sample(
 
 
 def test_under_faults_everything_ends_where_it_began() -> None:
-    load = Load(seconds=6, warm_s=4, node=1, workers=6, python=1, jobs_per_s=20, rest_s=0.5, rss_share_max=0.5)
+    load = Load(seconds=6, warm_s=4, node=1, workers=6, python=1, jobs_per_s=20, rest_s=1.0, rss_share_max=0.5)
     report = play(load)
     assert report.faults == [], str(report)
     assert report.answers > 1000, str(report)
