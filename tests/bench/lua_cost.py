@@ -169,7 +169,7 @@ def _round(twins: Twins, scene: Scene, count: int, ours: bool) -> float:
     theirs = twins.shas(ours=False)
     before = [_words(theirs, made) for made in scene.before(count)]
     calls = [_words(twins.shas(ours=ours), scene.call(number, count)) for number in range(1, count + 1)]
-    faults = [reply for reply in twins.ask(before) if isinstance(reply, hiredis.ReplyError)]
+    faults: list[Any] = [reply for reply in twins.ask(before) if isinstance(reply, hiredis.ReplyError)]
     spent_s = _spent_s(twins)
     replies = twins.ask(calls)
     spent_s = _spent_s(twins) - spent_s

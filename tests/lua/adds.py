@@ -12,7 +12,9 @@ from tests.lua.twins import Step
 from tests.lua.world import World
 
 IDS: Final = ("", "", "", "", "", "a", "b", "c:x")
-FATES: Final = ({}, {}, {"fpof": True}, {"cpof": True}, {"idof": True}, {"rdof": True}, {"fpof": True, "cpof": True})
+FATES: Final[tuple[dict[str, bool], ...]] = (
+    {}, {}, {"fpof": True}, {"cpof": True}, {"idof": True}, {"rdof": True}, {"fpof": True, "cpof": True},
+)  # fmt: skip
 """What becomes of the parent when this child fails."""
 ONCE: Final[tuple[dict[str, Any], ...]] = (
     {"id": "d"}, {"id": "d", "ttl": 200_000}, {"id": "d", "ttl": 500_000, "extend": True}, {"id": "d", "replace": True},

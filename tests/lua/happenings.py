@@ -110,4 +110,4 @@ def new_priority(world: World, choices: Choices) -> Step:
     """The release's own changePriority, on a job that waits or is active."""
     job = world.some_job(choices, choices.of(("wait", "prioritized", "active")))
     argv: list[Word] = [choices.of((0, 1, 3)), key(job.queue), job.id, flag(choices.once_in(2))]
-    return Step(f"priority of {job} {argv[0]}", call=call("changePriority-7", job.queue, argv))
+    return Step(f"priority of {job} {argv[0]!r}", call=call("changePriority-7", job.queue, argv))

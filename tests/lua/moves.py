@@ -43,7 +43,7 @@ def pick(world: World, choices: Choices) -> Step:
     queue = choices.of(QUEUES if choices.once_in(10) or not ready else ready)
     token = "0" if choices.once_in(12) else world.new_token()
     opts = _taking(world, choices, token)
-    argv = [key(queue), world.now_ms, packed(opts)]
+    argv: list[Word] = [key(queue), world.now_ms, packed(opts)]
     return Step(f"pick {queue} {opts}", call=call("moveToActive-11", queue, argv))
 
 
@@ -59,7 +59,7 @@ def finish(world: World, choices: Choices) -> Step:
     attempts = choices.of((1, 2, 0))
     opts = {"keepJobs": keep, "attempts": attempts, "maxMetricsSize": metrics} | _taking(world, choices, token)
     told = ("returnvalue", '"done"') if target == "completed" else ("failedReason", "went wrong")
-    argv = [job.id, world.now_ms, *told, target, fetch, key(job.queue), packed(opts)]
+    argv: list[Word] = [job.id, world.now_ms, *told, target, fetch, key(job.queue), packed(opts)]
     if not choices.once_in(6):
         argv.append(_optional(fields))
     label = f"finish {job} {target} fetch={fetch!r} {opts} fields={fields}"
@@ -94,7 +94,7 @@ def put_back(world: World, choices: Choices) -> Step:
     """moveJobFromActiveToWait."""
     job = world.some_job(choices)
     token = world.some_token(choices, job)
-    argv = [job.id, token, job.key]
+    argv: list[Word] = [job.id, token, job.key]
     return Step(f"put back {job} token={token!r}", call=call("moveJobFromActiveToWait-9", job.queue, argv))
 
 
@@ -106,7 +106,7 @@ def wait_for_children(world: World, choices: Choices) -> Step:
     token = world.some_token(choices, job)
     pending = world.queues.children(job)
     child = choices.of(["", "", *pending[:2], key("q", "nope")])
-    argv = [token, child, world.now_ms, job.id, key(job.queue)]
+    argv: list[Word] = [token, child, world.now_ms, job.id, key(job.queue)]
     label = f"wait for children {job} token={token!r} child={child!r}"
     return Step(label, call=call("moveToWaitingChildren-7", job.queue, argv, id=job.id))
 
@@ -131,7 +131,7 @@ def renew(world: World, choices: Choices) -> Step:
     """extendLock."""
     job = world.some_job(choices)
     token, ttl_ms = world.some_token(choices, job), choices.of(LOCKS_MS)
-    argv = [token, ttl_ms, job.id]
+    argv: list[Word] = [token, ttl_ms, job.id]
     return Step(f"renew {job} token={token!r} {ttl_ms}", call=call("extendLock-2", job.queue, argv, id=job.id))
 
 
@@ -140,7 +140,7 @@ def renew_many(world: World, choices: Choices) -> Step:
     queue, ttl_ms = choices.of(QUEUES), choices.of(LOCKS_MS)
     jobs = [job for job in (world.some_job(choices) for _ in range(choices.below(4))) if job.queue == queue]
     tokens = [world.some_token(choices, job) for job in jobs]
-    argv = [key(queue), packed(tokens), packed([job.id for job in jobs]), ttl_ms]
+    argv: list[Word] = [key(queue), packed(tokens), packed([job.id for job in jobs]), ttl_ms]
     label = f"renew many {queue} {[str(job) for job in jobs]} tokens={tokens} {ttl_ms}"
     return Step(label, call=call("extendLocks-1", queue, argv))
 
@@ -149,7 +149,7 @@ def release(world: World, choices: Choices) -> Step:
     """releaseLock."""
     job = world.some_job(choices)
     token = world.some_token(choices, job)
-    argv = [token, choices.of(LOCKS_MS)]
+    argv: list[Word] = [token, choices.of(LOCKS_MS)]
     return Step(f"release {job} token={token!r}", call=call("releaseLock-1", job.queue, argv, id=job.id))
 
 

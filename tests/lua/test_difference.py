@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.lua.calls import call, key, packed
+from tests.lua.calls import Word, call, key, packed
 from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, explained, play, table
 from tests.lua.queues import Queues
@@ -76,7 +76,7 @@ def test_the_comparer_sees_a_changed_text(theirs_twice: Twins, script: str, said
 def test_an_order_a_type_and_an_expiry_are_seen(theirs_twice: Twins) -> None:
     theirs_twice.fresh()
     opts = {"token": "t", "lockDuration": 100_000}
-    argv = [key("q"), 5, packed(opts)]
+    argv: list[Word] = [key("q"), 5, packed(opts)]
     assert not theirs_twice.step(Step("push", [("RPUSH", key("q", "wait"), "1", "2")])).differences
     theirs_twice.ask([("SELECT", 1), ("LPUSH", key("q", "wait"), "2"), ("RPOP", key("q", "wait"))])
     assert [at.where for at in theirs_twice.step(Step("look")).differences] == [key("q", "wait")]

@@ -108,7 +108,7 @@ class Twins:
     """A context manager. `ours` may lack scripts: where one is missing, the released one plays both parts."""
 
     def __init__(self, theirs: Texts, ours: Texts, options: Texts = OPTIONS) -> None:
-        self.server = RedisServer(**options)
+        self.server = RedisServer(None, None, **options)
         try:
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.settimeout(PATIENCE_S)
@@ -244,9 +244,9 @@ def _near(theirs: Any, ours: Any) -> bool:
 
 def _apart(script: str, theirs: list[Any], expire: list[int], ours: Any, our_expire: list[int]) -> Iterator[Difference]:
     if ours == 0:
-        for name, a, b in zip(theirs[::3], expire, our_expire, strict=True):
-            if a != b and not (a > 0 and b > 0 and abs(a - b) <= EXPIRY_APART_MS_MAX):
-                yield Difference(script, f"{name.decode()} expires", a, b)
+        for name, end, our_end in zip(theirs[::3], expire, our_expire, strict=True):
+            if end != our_end and not (end > 0 and our_end > 0 and abs(end - our_end) <= EXPIRY_APART_MS_MAX):
+                yield Difference(script, f"{name.decode()} expires", end, our_end)
         return
     sides = [dict(zip(flat[::3], zip(flat[1::3], flat[2::3], strict=True), strict=True)) for flat in (theirs, ours)]
     for name in sorted(sides[0].keys() | sides[1].keys()):
