@@ -195,6 +195,8 @@ class Composer:
         parts = [words("HELLO", 3)] if said.resp == 3 else []
         if rnd.random() < 0.01:
             parts = [rnd.choice(shapes.BROWSERS)]
+        elif rnd.random() < 0.003 and not patient:
+            parts.append(rnd.choice(shapes.OVERSIZE))
         count = rnd.randint(1, rnd.choice((3, 10, COMMANDS_MAX)))
         while len(parts) < count:
             parts += self._draw(said, voice, items)
