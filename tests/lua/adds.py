@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.lua.calls import Word, call, key, packed
+from tests.lua.calls import BROKEN, Word, call, key, packed
 from tests.lua.choices import Choices
 from tests.lua.moves import DELAYS_MS
 from tests.lua.queues import MOSTLY, Job
@@ -41,6 +41,8 @@ def _add(world: World, choices: Choices, script: str, parent: Job | None, **opts
     if "id" in opts.get("de", {}):
         args[8] = key(queue, f"de:{opts['de']['id']}")
     argv: list[Word] = [packed(args), '{"x":1}', packed(opts)]
+    if choices.once_in(64):
+        argv[choices.of((2, 0))], opts = BROKEN, {"broken": True}
     label = f"{script} {queue} id={job_id!r} {opts} parent={parent and str(parent)} {args[6] or ''} rjk={args[7]}"
     return Step(label, call=call(script, queue, argv))
 

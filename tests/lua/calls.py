@@ -59,5 +59,9 @@ def packed(value: Any) -> bytes:
     return bytes(msgpack.packb(value))
 
 
+BROKEN: Final = b"\xc1"
+"""No msgpack: a byte that begins nothing."""
+
+
 def flag(on: bool) -> str:
     return "1" if on else "0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.lua.calls import Call, Word, call, flag, key, packed
+from tests.lua.calls import BROKEN, Call, Word, call, flag, key, packed
 from tests.lua.choices import Choices
 from tests.lua.queues import QUEUES
 from tests.lua.twins import Step
@@ -43,7 +43,7 @@ def pick(world: World, choices: Choices) -> Step:
     queue = choices.of(QUEUES if choices.once_in(10) or not ready else ready)
     token = "0" if choices.once_in(12) else world.new_token()
     opts = _taking(world, choices, token)
-    argv: list[Word] = [key(queue), world.now_ms, packed(opts)]
+    argv: list[Word] = [key(queue), world.now_ms, BROKEN if choices.once_in(64) else packed(opts)]
     return Step(f"pick {queue} {opts}", call=call("moveToActive-11", queue, argv))
 
 
@@ -60,6 +60,8 @@ def finish(world: World, choices: Choices) -> Step:
     opts = {"keepJobs": keep, "attempts": attempts, "maxMetricsSize": metrics} | _taking(world, choices, token)
     told = ("returnvalue", '"done"') if target == "completed" else ("failedReason", "went wrong")
     argv: list[Word] = [job.id, world.now_ms, *told, target, fetch, key(job.queue), packed(opts)]
+    if choices.once_in(64):
+        argv[-1], opts = BROKEN, {"broken": True}
     if not choices.once_in(6):
         argv.append(_optional(fields))
     label = f"finish {job} {target} fetch={fetch!r} {opts} fields={fields}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.lua.calls import Word, call, key, packed
+from tests.lua.calls import BROKEN, Word, call, key, packed
 from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, explained, play, table
 from tests.lua.queues import Queues
@@ -108,6 +108,26 @@ def test_a_step_that_the_server_refuses_is_a_fault_of_the_test(theirs_twice: Twi
 
 def test_each_row_of_the_table_names_a_script_of_ours() -> None:
     assert all(row.script in COMPARED and row.reason.strip() for row in table())
+
+
+def test_each_row_is_still_true() -> None:
+    """What a row says happens, and is explained."""
+    opts = {"token": "0", "lockDuration": 5, "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": -1}}
+    job: list[list[Word]] = [["HSET", key("q", 1), "name", "j"], ["RPUSH", key("q", "active"), 1]]
+    argv: list[Word] = ["1", 5, "returnvalue", "1", "completed", "1", key("q"), packed(opts), ""]
+    finish = call("moveToFinished-14", "q", argv, id="1", target="completed")
+    args = packed([key("q"), "", "j", 5, None, None, None, None, None])
+    steps = [
+        Step("fetch", [*job, ["RPUSH", key("q", "wait"), "0:0"]], finish),
+        Step("options are no msgpack", call=call("addDelayedJob-6", "q", [args, "{}", BROKEN])),
+    ]
+    with stage() as twins:
+        for step in steps:
+            twins.fresh()
+            outcome = twins.step(step)
+            assert outcome.differences
+            assert explained(step, outcome)
+    assert len(steps) == len(table())
 
 
 def test_a_row_explains_what_it_says_and_no_more() -> None:
