@@ -42,7 +42,8 @@ class Peer:
             if kind == "python-redis7":
                 environment["PYTHONPATH"] = str(redis_7())
             elif kind == "python-bullmq2":
-                environment["PYTHONPATH"] = str(python_packages("bullmq", BULLMQ_5_65))
+                older = [python_packages("bullmq", BULLMQ_5_65), redis_7()]  # it was made before redis-py 8
+                environment["PYTHONPATH"] = os.pathsep.join(map(str, older))
         else:
             environment["E2E_PACKAGES"] = str(node_packages())
             command = ["node", str(NODE / f"{program}.mjs")]

@@ -21,6 +21,7 @@ from tests.processes import eventually
 
 QUEUE = "shared"
 LOCK_MS = 60_000
+OPTIONS = {"lockDuration": LOCK_MS, "drainDelay": 1}
 CELLS = [Cell("bullmq5", "bull"), Cell("python-bullmq2", "emq")]
 ACQUIRE, COMPLETED = ("acquire", "ok", None), ("finish", "ok", "completed")
 
@@ -107,6 +108,8 @@ def all_sound(stage: Stage, cell: Cell) -> list[Line]:
     for line in lines:
         where = f"{line['op']} of {line['job']} by {line['script']}"
         assert line["match"] == "catalogue" or line["op"] == "lapse", where
+        if line["op"] == "renew" and line["finding"] == "doubtful":
+            continue  # a worker's timer may speak for a job that it just finished
         assert line["finding"] == "sound" or line["op"] in ("add", "write"), (where, line["finding"])
         assert line["outcome"] in ("ok", "told"), where
     return lines
@@ -120,7 +123,7 @@ def end(stage: Stage, ours: Caller) -> None:
 
 def test_theirs_works_on_what_ours_adds(stage: Stage, cell: Cell) -> None:
     ours = Caller(stage, cell)
-    worker = stage.worker(cell, QUEUE, lockDuration=LOCK_MS, drainDelay=1)
+    worker = stage.worker(cell, QUEUE, **OPTIONS)
     worker.wait(event="ready")
     waits = b"cmd=bzpopmin"
     eventually(lambda: waits in stage.redis.call("CLIENT", "LIST"), ENOUGH_S, "the worker waits on the marker")
@@ -148,7 +151,7 @@ def test_theirs_works_on_what_ours_adds(stage: Stage, cell: Cell) -> None:
 
 def test_ours_works_on_what_theirs_adds_beside_their_worker(stage: Stage, cell: Cell) -> None:
     ours = Caller(stage, cell)
-    worker = stage.worker(cell, QUEUE, lockDuration=LOCK_MS)
+    worker = stage.worker(cell, QUEUE, **OPTIONS)
     worker.wait(event="ready")
     ours.add("hold", "held")
     worker.wait(event="active", job="held")  # busy with it, and takes no other
@@ -189,7 +192,7 @@ def test_each_side_sweeps_up_what_the_other_left(stage: Stage, cell: Cell) -> No
     ours = Caller(stage, cell)
     ours.add("complete", "left")
     assert ours.pick("ours:1", lock_ms=200) == "left"
-    worker = stage.worker(cell, QUEUE, lockDuration=2000, lockRenewTime=1000, stalledInterval=400)
+    worker = stage.worker(cell, QUEUE, lockDuration=4000, stalledInterval=400, drainDelay=1)
     worker.wait(event="completed", job="left")  # theirs swept, and theirs worked
     stage.add(cell, QUEUE, job("hang", "dropped"))
     worker.wait(event="active", job="dropped")
