@@ -1,8 +1,8 @@
 -- Adds a job that falls due after a delay.
 --
 -- KEYS    1 marker   2 meta   3 id   4 delayed   5 completed   6 events
--- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent {id, queueKey},
---           scheduler's key, deduplication key
+-- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent
+--         {id, queueKey}, scheduler's key, deduplication key
 --         2 data, JSON   3 packed options
 -- Output  the job's id, or that of the job which is there instead; -5 the parent does not exist; -7 the id is taken by
 --         the child of another parent

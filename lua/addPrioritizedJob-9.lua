@@ -1,8 +1,8 @@
 -- Adds a job with a priority, behind those of the same priority.
 --
 -- KEYS    1 marker   2 meta   3 id   4 prioritized   5 delayed   6 completed   7 active   8 events   9 priority counter
--- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent {id, queueKey},
---           scheduler's key, deduplication key
+-- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent
+--         {id, queueKey}, scheduler's key, deduplication key
 --         2 data, JSON   3 packed options
 -- Output  the job's id, or that of the job which is there instead; -5 the parent does not exist; -7 the id is taken by
 --         the child of another parent

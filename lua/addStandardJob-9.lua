@@ -1,8 +1,8 @@
 -- Adds a job that can be taken at once: behind the waiting ones, or with `lifo` before them.
 --
 -- KEYS    1 wait   2 paused   3 meta   4 id   5 completed   6 delayed   7 active   8 events   9 marker
--- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent {id, queueKey},
---           scheduler's key, deduplication key
+-- ARGV    1 packed array: prefix, id or "", name, now in ms, parent's key, its dependencies' key, parent
+--         {id, queueKey}, scheduler's key, deduplication key
 --         2 data, JSON   3 packed options
 -- Output  the job's id, or that of the job which is there instead; -5 the parent does not exist; -7 the id is taken by
 --         the child of another parent

@@ -1,11 +1,11 @@
--- Picks up the next job: promotes what is due, asks limiter, pause and concurrency, then takes a waiting job, or else the
--- first prioritised one, and locks it.
+-- Picks up the next job: promotes what is due, asks limiter, pause and concurrency, then takes a waiting job, or else
+-- the first prioritised one, and locks it.
 --
 -- KEYS    1 wait   2 active   3 prioritized   4 events   5 stalled   6 limiter   7 delayed   8 paused   9 meta
 --         10 priority counter   11 marker
 -- ARGV    1 prefix   2 now, ms   3 msgpack map: token, lockDuration (ms), limiter (max, duration), name (of the worker)
--- Output  four elements. A job: its fields and values in turn, its id, 0, 0. None: 0, 0, the ms until the limiter lets one
---         through, the ms timestamp at which the first delayed one falls due; 0 for what does not apply
+-- Output  four elements. A job: its fields and values in turn, its id, 0, 0. None: 0, 0, the ms until the limiter lets
+--         one through, the ms timestamp at which the first delayed one falls due; 0 for what does not apply
 local call = redis.call
 --- include "markers"
 --- include "pickup"

@@ -4,7 +4,8 @@
 -- KEYS    1 marker   2 active   3 prioritized   4 delayed   5 the job   6 events   7 meta   8 stalled
 -- ARGV    1 prefix   2 now, ms   3 job id   4 token   5 delay, ms   6 "0": this counts as an attempt
 --         7 fields to set: msgpack, flat, or nothing
--- Output  0 moved; -1 JobNotExist; -2 JobLockNotExist; -6 JobLockMismatch; -3 JobNotInState: not active, and its lock is gone
+-- Output  0 moved; -1 JobNotExist; -2 JobLockNotExist; -6 JobLockMismatch; -3 JobNotInState: not
+--         active, and its lock is gone
 local call = redis.call
 --- include "delayed"
 --- include "events"

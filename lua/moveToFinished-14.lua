@@ -1,8 +1,9 @@
--- Ends an active job, completed or failed: releases its lock, tells its parent, keeps or removes it and others before it,
--- counts it; then, if asked to, picks up the next one under the same token.
+-- Ends an active job, completed or failed: releases its lock, tells its parent, keeps or removes it and others before
+-- it, counts it; then, if asked to, picks up the next one under the same token.
 --
 -- KEYS    1 wait   2 active   3 prioritized   4 events   5 stalled   6 limiter   7 delayed   8 paused   9 meta
---         10 priority counter   11 completed or failed   12 the job   13 metrics:completed or metrics:failed   14 marker
+--         10 priority counter   11 completed or failed   12 the job   13 metrics:completed or metrics:failed
+--         14 marker
 -- ARGV    1 job id   2 now, ms   3 returnvalue or failedReason   4 its value   5 completed or failed
 --         6 "1": pick up the next   7 prefix   8 msgpack map: token; keepJobs (count: -1 all, 0 none; age, s);
 --         attempts, how many the job has; maxMetricsSize, minutes, "" for no count; for the pickup lockDuration (ms),

@@ -3,8 +3,8 @@
 -- KEYS    1 active   2 waiting-children   3 the job   4 its dependencies   5 its unsuccessful children   6 stalled
 --         7 events
 -- ARGV    1 token   2 the child's key, "" for any   3 now, ms   4 job id   5 prefix, unused
--- Output  0 it waits; 1 nothing to wait for, and it keeps its lock; -1 no such job; -2 no lock; -3 it is not active, and
---         its lock is gone; -6 another's lock; -9 a child has failed
+-- Output  0 it waits; 1 nothing to wait for, and it keeps its lock; -1 no such job; -2 no lock; -3 it is not active,
+--         and its lock is gone; -6 another's lock; -9 a child has failed
 local call = redis.call
 --- include "events"
 --- include "lock"

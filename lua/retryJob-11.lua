@@ -1,11 +1,12 @@
--- Moves an active job back to where jobs wait, for its next attempt. What is due is promoted first, even if the job then
--- stays where it is.
+-- Moves an active job back to where jobs wait, for its next attempt. What is due is promoted first, even if the job
+-- then stays where it is.
 --
 -- KEYS    1 active   2 wait   3 paused   4 the job   5 meta   6 events   7 delayed   8 prioritized   9 priority counter
 --         10 marker   11 stalled
 -- ARGV    1 prefix   2 now, ms   3 LPUSH (the back of the queue) or RPUSH (its front)   4 job id   5 token
 --         6 fields to set: msgpack, flat, or nothing
--- Output  0 moved; -1 JobNotExist; -2 JobLockNotExist; -6 JobLockMismatch; -3 JobNotInState: not active, and its lock is gone
+-- Output  0 moved; -1 JobNotExist; -2 JobLockNotExist; -6 JobLockMismatch; -3 JobNotInState: not
+--         active, and its lock is gone
 local call = redis.call
 --- include "events"
 --- include "job_fields"

@@ -1,11 +1,12 @@
--- What becomes of a parent when one of its children ends or is removed. `link` is what a child's hash says of its parent:
--- its id, its queue's key, and what a failure of the child means for it.
+-- What becomes of a parent when one of its children ends or is removed. `link` is what a child's hash says of its
+-- parent: its id, its queue's key, and what a failure of the child means for it.
 --- include "events"
 --- include "markers"
 --- include "parents"
 --- include "queue_state"
 
--- A key's queue, without the colon, and id, where nothing else tells them: what stands before and behind the last colon.
+-- A key's queue, without the colon, and id, where nothing else tells them: what stands before and behind the last
+-- colon.
 local function split_job_key(job_key)
   return job_key:match("(.*):(.*)")
 end
@@ -45,8 +46,8 @@ local function fail_parent(queue_key, parent_key, parent_id, child_key, now_ms)
   end
 end
 
--- A child has failed for good. By its own options its parent fails (`fpof`), goes on at once (`cpof`), or counts one child
--- fewer, with the reason noted (`idof`) or not (`rdof`). Without any of them it stays pending.
+-- A child has failed for good. By its own options its parent fails (`fpof`), goes on at once (`cpof`), or counts one
+-- child fewer, with the reason noted (`idof`) or not (`rdof`). Without any of them it stays pending.
 local function child_failed(link, child_key, reason, now_ms)
   if not (link.fpof or link.cpof or link.idof or link.rdof) then
     return
@@ -70,8 +71,8 @@ local function child_failed(link, child_key, reason, now_ms)
   release_parent_without_children(queue_key, parent_key, dependencies_key, parent_id, now_ms)
 end
 
--- A child is removed. If it was pending, and the last one, its parent goes on: into the list, whatever priority or delay
--- it has.
+-- A child is removed. If it was pending, and the last one, its parent goes on: into the list, whatever priority or
+-- delay it has.
 local function child_removed(parent_key, child_key)
   local dependencies_key = parent_key .. ":dependencies"
   if call("SREM", dependencies_key, child_key) == 0 or call("SCARD", dependencies_key) > 0 then

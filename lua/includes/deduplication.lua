@@ -1,5 +1,5 @@
--- Deduplication: while a key names a job, a job that is added under the same deduplication id is not made. The key lives
--- for a time (`ttl`), or until that job ends.
+-- Deduplication: while a key names a job, a job that is added under the same deduplication id is not made. The key
+-- lives for a time (`ttl`), or until that job ends.
 --- include "events"
 --- include "job_keys"
 
@@ -19,9 +19,9 @@ local function emit_deduplicated(events_key, max_events, deduplication_id, kept_
     "deduplicatedJobId", dropped_id)
 end
 
--- Decides between a new job and the one that holds its deduplication id. `rule` is the new job's own: `id`; `ttl` in ms,
--- 0 or nothing for no end; `replace`: a holder that is still delayed gives way; `extend`: the time to live starts anew.
--- Returns the id of the job that keeps the new one out, or nothing where the new one is to be made.
+-- Decides between a new job and the one that holds its deduplication id. `rule` is the new job's own: `id`; `ttl` in
+-- ms, 0 or nothing for no end; `replace`: a holder that is still delayed gives way; `extend`: the time to live starts
+-- anew. Returns the id of the job that keeps the new one out, or nothing where the new one is to be made.
 local function deduplicate(rule, deduplication_key, job_id, prefix, delayed_key, events_key, max_events)
   local ttl_ms = rule.ttl and rule.ttl > 0 and rule.ttl
   if hold_deduplication(deduplication_key, job_id, ttl_ms, "NX") then

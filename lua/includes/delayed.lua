@@ -1,5 +1,5 @@
--- The delayed set: a score is the millisecond at which a job falls due, times 4096, plus its place among those that fall
--- due in the same one.
+-- The delayed set: a score is the millisecond at which a job falls due, times 4096, plus its place among those that
+-- fall due in the same one.
 
 -- Returns the score of a job that is put behind those of its millisecond, and that millisecond. A delay below 0 is
 -- none. The last of the 4096 places is shared by all who come later.

@@ -1,5 +1,5 @@
--- How many finished jobs are kept, and for how long. `finished_key` is the set of the completed or of the failed ones, by
--- the time at which they ended.
+-- How many finished jobs are kept, and for how long. `finished_key` is the set of the completed or of the failed ones,
+-- by the time at which they ended.
 --- include "children"
 --- include "job_keys"
 

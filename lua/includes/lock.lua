@@ -1,7 +1,7 @@
 -- A job's lock: one key that holds its owner's token under a time to live.
 
--- Releases it, and takes away the job's mark of a possible stall. Returns nothing where that is done, else the code that
--- says why not. Token "0" passes unchecked, and leaves the lock as it is.
+-- Releases it, and takes away the job's mark of a possible stall. Returns nothing where that is done, else the code
+-- that says why not. Token "0" passes unchecked, and leaves the lock as it is.
 local function release_lock(job_key, job_id, token, stalled_key)
   if token == "0" then
     return

@@ -1,5 +1,5 @@
--- Finished jobs a minute: a hash with the count of all, and how it stood when the last minute was written (`prevCount`, at
--- `prevTS`); a list with a number a minute, the latest first.
+-- Finished jobs a minute: a hash with the count of all, and how it stood when the last minute was written (`prevCount`,
+-- at `prevTS`); a list with a number a minute, the latest first.
 
 -- Counts one job. The first one of a minute writes what has come together since the last one that did, and a 0 for each
 -- minute in between; the first of all writes nothing. The list keeps `minutes_max`.

@@ -47,8 +47,8 @@ end
 --   6 the key of the parent's dependencies   7 the parent: {id, queueKey}   8 the key of the scheduler it comes from
 --   9 the key that holds its deduplication id; 5 to 9 may be nil
 -- Returns a table with its `key`, `id`, `delay_ms`, `priority`, its parent's `dependencies_key` and the stream's
--- `max_events`. Where no job is made it returns nil, and the reply: the id of the job that is there instead, or an error
--- code.
+-- `max_events`. Where no job is made it returns nil, and the reply: the id of the job that is there instead, or an
+-- error code.
 local function make_job(args, data, opts, id_key, meta_key, events_key, completed_key, delayed_key)
   local prefix, job_id, name, now_ms, parent_key, dependencies_key, link = unpack(args, 1, 7)
   local parent

@@ -1,5 +1,5 @@
--- A parent that waits for its children. Its queue may be another than theirs: `queue_key` is that queue's prefix without
--- the colon, and all its keys are made of it.
+-- A parent that waits for its children. Its queue may be another than theirs: `queue_key` is that queue's prefix
+-- without the colon, and all its keys are made of it.
 --- include "events"
 --- include "markers"
 --- include "priorities"

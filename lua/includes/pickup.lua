@@ -1,5 +1,5 @@
--- Picking a job up: what must be asked first, and what comes with it. `keys` are the first ten KEYS that moveToActive and
--- moveToFinished have in common: wait, active, prioritized, events, stalled, limiter, delayed, paused, meta, pc.
+-- Picking a job up: what must be asked first, and what comes with it. `keys` are the first ten KEYS that moveToActive
+-- and moveToFinished have in common: wait, active, prioritized, events, stalled, limiter, delayed, paused, meta, pc.
 --- include "events"
 --- include "markers"
 --- include "promotion"
