@@ -196,7 +196,7 @@ def at_rest(proxy: Counted, clients: int, rest_s: float) -> Sample:
         return time.monotonic() - since > rest_s
 
     try:
-        eventually(look, 120)
+        eventually(look, 240)  # workers come back more and more slowly
     except AssertionError as late:
         raise AssertionError(f"{clients} clients and more are there and stay; last seen: {last}") from late
     (observer,) = children(proxy.pid)

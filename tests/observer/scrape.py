@@ -24,7 +24,8 @@ class Page:
         found: Counter[tuple[str, ...]] = Counter()
         for sample in self.samples:
             if sample.name == name and sample.value:
-                found[tuple(sample.labels.get(label, "") for label in labels)] += sample.value  # type: ignore[assignment]
+                values = tuple(sample.labels.get(label, "") for label in labels)
+                found[values] += sample.value  # type: ignore[assignment]
         return found
 
     def one(self, name: str) -> float:

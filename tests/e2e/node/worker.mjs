@@ -1,5 +1,6 @@
 // An unmodified bullmq worker whose processors are chosen by the job's name. argv[2] is the configuration:
-//   {port, adapter, username?, password?, ca?, prefix, queue, options: {lockDuration, lockRenewTime, stalledInterval, …},
+//   {port, adapter, username?, password?, ca?, prefix, queue,
+//    options: {lockDuration, lockRenewTime, stalledInterval, …},
 //    lag_us_min?: how late its own loop has to be for a line about it, otlp?: see telemetry.mjs}
 // stdout: one JSON object a line, {event, …}. stdin: {"do": "let", "job": id} frees a held job, {"do": "close"}.
 import { bullmq, config, connection, onCommand, say, versions } from './lib.mjs';
