@@ -1,13 +1,12 @@
 """What a call of each script of ours costs Redis, beside the released one: `python -m tests.bench.lua_cost`.
 
-    --calls N    calls in one round (1,000)
-    --rounds R   rounds of each side, in turn (15)
+    --rounds R   how often each scene is played (10)
     --only TEXT  scenes whose name has this in it
 
-Each round starts from an empty database that the released scripts fill, and sends its calls in one pipeline. A call's
-cost is the server's own time on a core, so that what else the machine does counts little: calls/s are calls in one
-second of it. The ratio is the median over pairs of neighbouring rounds, ours / released; above 1 ours is quicker. Ends
-with exit code 1 where one is below 0.9.
+Each round starts from an empty database that the released scripts fill; then both sides take turns at its calls, fifty
+in a pipeline. A call's cost is the server's own time on a core: calls/s are calls in one second of it. The ratio is the
+median over pairs of neighbouring turns, ours / released; above 1 ours is quicker. Ends with exit code 1 where one is
+below 0.9.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import argparse
 import re
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import hiredis
@@ -27,6 +26,8 @@ from tests.lua.twins import Twins
 
 NOW_MS: Final = 1_700_000_000_000
 LIMIT: Final = 0.9
+RUN: Final = 50
+"""Calls in one turn."""
 Made = Call | tuple[Word, ...]
 
 
@@ -163,19 +164,25 @@ def _spent_s(twins: Twins) -> float:
     return sum(float(value) for value in re.findall(rb"used_cpu_(?:sys|user):([\d.]+)", told))
 
 
-def _round(twins: Twins, scene: Scene, count: int, ours: bool) -> float:
-    """Calls in one second of the server's time."""
+def _round(twins: Twins, scene: Scene, count: int, ours_first: bool) -> Iterator[tuple[float, float]]:
+    """Seconds for so many calls of theirs, and as many of ours that came right before or after; pair by pair."""
     twins.fresh()
     theirs = twins.shas(ours=False)
-    before = [_words(theirs, made) for made in scene.before(count)]
-    calls = [_words(twins.shas(ours=ours), scene.call(number, count)) for number in range(1, count + 1)]
-    faults: list[Any] = [reply for reply in twins.ask(before) if isinstance(reply, hiredis.ReplyError)]
-    spent_s = _spent_s(twins)
-    replies = twins.ask(calls)
-    spent_s = _spent_s(twins) - spent_s
-    faults += [at for at in replies if isinstance(at, hiredis.ReplyError) or (isinstance(at, int) and at < 0)]
+    faults = [reply for reply in twins.ask([_words(theirs, made) for made in scene.before(count)]) if _is_fault(reply)]
+    turns = [range(at, at + RUN) for at in range(1, count + 1, RUN)]
+    for pair in zip(turns[::2], turns[1::2], strict=True):
+        spent_s = {}
+        for numbers, ours in zip(pair, (ours_first, not ours_first), strict=True):
+            calls = [_words(twins.shas(ours=ours), scene.call(number, count)) for number in numbers]
+            began_s = _spent_s(twins)
+            faults += [reply for reply in twins.ask(calls) if _is_fault(reply)]
+            spent_s[ours] = _spent_s(twins) - began_s
+        yield spent_s[False], spent_s[True]
     assert not faults, f"{scene.name}: {faults[0]!r}"
-    return count / spent_s
+
+
+def _is_fault(reply: object) -> bool:
+    return isinstance(reply, hiredis.ReplyError) or (isinstance(reply, int) and reply < 0)
 
 
 def _words(shas: dict[str, bytes], made: Made) -> tuple[Word, ...]:
@@ -186,26 +193,20 @@ def _words(shas: dict[str, bytes], made: Made) -> tuple[Word, ...]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=1_000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
     slow = False
     print(f"{'':38}{'released':>12}{'ours':>12}{'ratio':>8}   calls/s of a core")
     with stage(options={}) as twins:
         for scene in (scene for scene in SCENES if asked.only in scene.name):
-            count = asked.calls // 5 if scene.before is _marked else asked.calls
-            rates: dict[bool, list[float]] = {False: [], True: []}
-            for turn in range(asked.rounds + 1):
-                for ours in (turn % 2 == 0, turn % 2 == 1):
-                    rate = _round(twins, scene, count, ours)
-                    if turn:  # the first is for warmth
-                        rates[ours].append(rate)
-            ratio = statistics.median(mine / theirs for theirs, mine in zip(rates[False], rates[True], strict=True))
+            count = 2 * RUN if scene.before is _marked else 20 * RUN
+            pairs = [pair for turn in range(asked.rounds) for pair in _round(twins, scene, count, turn % 2 == 1)]
+            ratio = statistics.median(theirs_s / ours_s for theirs_s, ours_s in pairs)
+            theirs, ours = (RUN / statistics.median(side) for side in zip(*pairs, strict=True))
             slow = slow or ratio < LIMIT
-            theirs, mine = statistics.median(rates[False]), statistics.median(rates[True])
             note = "   slow" if ratio < LIMIT else ""
-            print(f"{scene.name:38}{theirs:>12,.0f}{mine:>12,.0f}{ratio:>8.2f}{note}", flush=True)
+            print(f"{scene.name:38}{theirs:>12,.0f}{ours:>12,.0f}{ratio:>8.2f}{note}", flush=True)
     return int(slow)
 
 
