@@ -45,10 +45,14 @@ class UnequalError(AssertionError):
 
     def __init__(self, differences: Sequence[Difference], told: Sequence[str], records: Sequence[bytes]) -> None:
         self.differences = differences
+        self._made_of = differences, told, records
         steps = "\n".join(f"  {number:2d} {line}" for number, line in enumerate(told, 1))
         apart = "\n".join(f"    {difference}" for difference in differences)
         again = ",".join(record.rstrip(b"\0").hex() or "00" for record in records)
         super().__init__(f"{differences[0].script} differs\n{steps}\n{apart}\n  again: {again}")
+
+    def __reduce__(self) -> tuple[type[UnequalError], tuple[object, ...]]:
+        return UnequalError, self._made_of  # an exception of one argument is what pickle expects
 
 
 def play(twins: Twins, sequences: Sequence[Sequence[bytes]]) -> list[list[str]]:
