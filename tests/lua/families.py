@@ -1,0 +1,102 @@
+"""A table played from end to end: what a child's end means for a parent in each state, and what a move says to whom."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from tests.lua.calls import Call, Word, call, key, packed
+from tests.lua.play import UnequalError
+from tests.lua.twins import LANES, Step, Twins
+
+NOW_MS: Final = 1_700_000_000_000
+PARENT, CHILD, OTHER = key("p", "top"), key("q", "1"), key("q", "2")
+WAITS: Final[tuple[Word, ...]] = ("ZADD", key("p", "waiting-children"), 5, "top")
+STATES: Final[dict[str, list[tuple[Word, ...]]]] = {
+    "waiting-children": [WAITS],
+    "delayed": [("ZADD", key("p", "delayed"), 5, "top")],
+    "failed": [("ZADD", key("p", "failed"), 5, "top")],
+    "active": [("LPUSH", key("p", "active"), "top")],
+    "gone": [WAITS, ("DEL", PARENT)],
+    "paused": [WAITS, ("HSET", key("p", "meta"), "paused", 1)],
+    "maxed": [WAITS, ("HSET", key("p", "meta"), "concurrency", 1), ("LPUSH", key("p", "active"), "x")],
+    "of a priority": [WAITS, ("HSET", PARENT, "priority", 3)],
+    "to be delayed": [WAITS, ("HSET", PARENT, "delay", 7_000)],
+}
+FATES: Final = ("fpof", "cpof", "idof", "rdof", "", "only its key")
+
+
+def children_end(twins: Twins) -> None:
+    _play(twins, _children_end())
+
+
+def _children_end() -> Iterator[Step]:
+    """One of one child, one of two, with each fate, in each state of the parent; the child is kept or removed."""
+    for (state, setting), fate, more, target, keep in itertools.product(
+        STATES.items(), FATES, (False, True), ("failed", "completed"), (-1, 0)
+    ):
+        link = {"id": "top", "queueKey": key("p")[:-1]} | ({fate: True} if fate in FATES[:4] else {})
+        child: list[Word] = ["HSET", CHILD, "name", "j", "parentKey", PARENT]
+        if fate != FATES[-1]:
+            child += ["parent", json.dumps(link)]
+        before: list[tuple[Word, ...]] = [
+            tuple(child), ("RPUSH", key("q", "active"), 1), ("HSET", PARENT, "name", "top"),
+            ("SADD", f"{PARENT}:dependencies", CHILD, *([OTHER] if more else [])), *setting,
+        ]  # fmt: skip
+        opts = {"token": "0", "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": keep}}
+        field = "failedReason" if target == "failed" else "returnvalue"
+        argv: list[Word] = ["1", NOW_MS, field, "v", target, "0", key("q"), packed(opts), ""]
+        label = f"child {target}, {fate or 'no fate'}, parent {state}, keep {keep}, another pending: {more}"
+        yield Step(label, before, call("moveToFinished-14", "q", argv, id="1", target=target))
+
+
+def moves_are_asked(twins: Twins) -> None:
+    _play(twins, _moves_are_asked())
+
+
+def _moves_are_asked() -> Iterator[Step]:
+    """Each move, of a job that is there or not, active or not, with each kind of lock, children and setting."""
+    for job, active, lock, child, setting in itertools.product(
+        (True, False), (True, False), ("t", "other", ""), ("", "pending", "failed"), ("", "paused", "priority", "maxed")
+    ):
+        before: list[tuple[Word, ...]] = [("SADD", key("q", "stalled"), 1, 2), ("LPUSH", key("q", "active"), 2)]
+        before += [("HSET", CHILD, "name", "j", "delay", 5)] if job else []
+        before += [("LPUSH", key("q", "active"), 1)] if active else []
+        before += [("SET", f"{CHILD}:lock", lock, "PX", 300_000)] if lock else []
+        before += [("SADD", f"{CHILD}:dependencies", OTHER)] if child == "pending" else []
+        before += [("ZADD", f"{CHILD}:unsuccessful", 5, OTHER)] if child == "failed" else []
+        before += {
+            "": [], "paused": [("HSET", key("q", "meta"), "paused", 1)], "priority": [("HSET", CHILD, "priority", 2)],
+            "maxed": [("HSET", key("q", "meta"), "concurrency", 1)],
+        }[setting]  # fmt: skip
+        if setting == "priority" and not job:
+            continue
+        for name, asked in _moves("t" if lock != "" else "gone").items():
+            label = f"{name}, job {job}, active {active}, lock {lock!r}, child {child!r}, {setting!r}"
+            yield Step(label, before, asked)
+
+
+def _moves(token: str) -> dict[str, Call]:
+    opts = {"token": token, "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": -1}}
+    finish: list[Word] = ["1", NOW_MS, "returnvalue", "v", "completed", "0", key("q"), packed(opts), ""]
+    wait = [token, "", NOW_MS, "1", key("q")]
+    wait_for: list[Word] = [token, OTHER, NOW_MS, "1", key("q")]
+    return {
+        "finish": call("moveToFinished-14", "q", finish, id="1", target="completed"),
+        "delay": call("moveToDelayed-8", "q", [key("q"), NOW_MS, "1", token, 900, "0", ""], id="1"),
+        "retry": call("retryJob-11", "q", [key("q"), NOW_MS, "LPUSH", "1", token, ""], id="1"),
+        "put back": call("moveJobFromActiveToWait-9", "q", ["1", token, CHILD]),
+        "wait": call("moveToWaitingChildren-7", "q", wait, id="1"),
+        "wait for one": call("moveToWaitingChildren-7", "q", wait_for, id="1"),
+    }
+
+
+def _play(twins: Twins, steps: Iterator[Step]) -> None:
+    """Each in a lane of its own that was empty."""
+    while batch := list(itertools.islice(steps, LANES)):
+        twins.fresh()
+        for step, outcome in zip(batch, twins.steps(list(enumerate(batch))), strict=True):
+            if outcome.differences:
+                raise UnequalError(outcome.differences, [step.label], [])
