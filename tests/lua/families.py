@@ -78,10 +78,31 @@ def _moves_are_asked() -> Iterator[Step]:
             yield Step(label, before, asked)
 
 
+def jobs_stall(twins: Twins) -> None:
+    """A sweep, of jobs that stalled before, repeat, have no hash, are locked, are no longer active; in each setting."""
+    _play(twins, _jobs_stall())
+
+
+def _jobs_stall() -> Iterator[Step]:
+    for opts, stalls, most, lock, setting in itertools.product(
+        ("", "{}", '{"repeat":{"every":5}}'), (0, 1), (0, 1), (False, True), ("", "paused", "maxed", "left")
+    ):
+        fields: list[Word] = ["opts", opts] if opts else []
+        active: tuple[Word, ...] = ("LPUSH", key("q", "active"), 2, *([] if setting == "left" else [1]))
+        before: list[tuple[Word, ...]] = [("SADD", key("q", "stalled"), 1), active]
+        before += [("HSET", CHILD, "stc", stalls, *fields)] if stalls or fields else []
+        before += [("SET", f"{CHILD}:lock", "t")] if lock else []
+        before += [("HSET", key("q", "meta"), *{"paused": ("paused", 1), "maxed": ("concurrency", 1)}[setting])] if (
+            setting in ("paused", "maxed")
+        ) else []
+        label = f"sweep of {opts!r}, stalled {stalls} of {most}, locked {lock}, {setting!r}"
+        yield Step(label, before, call("moveStalledJobsToWait-8", "q", [most, key("q"), NOW_MS, 120_000]))
+
+
 def _moves(token: str) -> dict[str, Call]:
     opts = {"token": token, "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": -1}}
     finish: list[Word] = ["1", NOW_MS, "returnvalue", "v", "completed", "0", key("q"), packed(opts), ""]
-    wait = [token, "", NOW_MS, "1", key("q")]
+    wait: list[Word] = [token, "", NOW_MS, "1", key("q")]
     wait_for: list[Word] = [token, OTHER, NOW_MS, "1", key("q")]
     return {
         "finish": call("moveToFinished-14", "q", finish, id="1", target="completed"),
