@@ -26,7 +26,9 @@ TOKEN_KEY = "canary-token-key-61c2"
 HOSTS = ("node-a", "node-b")
 PRODUCER, WORKERS = "shop", ("worker-a", "worker-b")
 """By these names the collector knows who exports bullmq's spans."""
-OPTIONS = {"lockDuration": 2500, "lockRenewTime": 600, "stalledInterval": 800}
+OPTIONS = {"lockRenewTime": 600, "stalledInterval": 800}
+LOCKS_MS = (4000, 15_000)
+"""By sidecar: what the first worker loses is soon over; the second does not lose its own on however slow a machine."""
 ENDS = {
     "frozen": ["acquire", "renew", "renew", "complete", "process"],
     "killed": ["acquire", "renew", "process"],
@@ -83,7 +85,8 @@ class Handover:
 
     def worker(self, door: int, queue: str) -> Peer:
         """A worker behind this sidecar."""
-        peer = Peer("ioredis", "worker", self._config(door, queue, WORKERS[door]) | {"options": OPTIONS})
+        options = OPTIONS | {"lockDuration": LOCKS_MS[door]}
+        peer = Peer("ioredis", "worker", self._config(door, queue, WORKERS[door]) | {"options": options})
         self._ends.callback(peer.end)
         return peer
 
