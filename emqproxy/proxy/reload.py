@@ -33,7 +33,7 @@ LIVE: Final = frozenset(
 """Keys that take effect without a restart, beside the tables of TLS."""
 
 
-class House(Protocol):
+class Reloadable(Protocol):
     """What is changed."""
 
     config: Config
@@ -59,7 +59,7 @@ class Changes(NamedTuple):
 class Reload:
     """One data plane's. `load` reads the configuration; it raises ConfigError, and runs in a thread."""
 
-    def __init__(self, house: House, load: Callable[[], Config]) -> None:
+    def __init__(self, house: Reloadable, load: Callable[[], Config]) -> None:
         self._house, self._load = house, load
         self._task: asyncio.Task[None] | None = None
         self._again = False

@@ -24,7 +24,7 @@ CALLS_MAX: Final = 256
 OTHER: Final = "_other"
 
 
-class Spread:
+class Times:
     """How often something took how long."""
 
     __slots__ = ("_bounds_ns", "_counts", "_sum_ns")
@@ -54,12 +54,12 @@ class CallKey(NamedTuple):
 
 
 class CallTimes:
-    """How long the recognised calls took, by script. Ask for a script's `Spread` once and keep it."""
+    """How long the recognised calls took, by script. Ask for a script's `Times` once and keep it."""
 
     def __init__(self) -> None:
-        self._spreads: dict[CallKey, Spread] = {}
+        self._spreads: dict[CallKey, Times] = {}
 
-    def of(self, call: CallSite, error: str = "") -> Spread:
+    def of(self, call: CallSite, error: str = "") -> Times:
         """Where to count calls of a script; `error` is the prefix of Redis's, if it is one of Redis's own."""
         if error and error not in ERROR_NAMES:
             error = "ERR"
@@ -67,7 +67,7 @@ class CallTimes:
         if key not in self._spreads and len(self._spreads) >= CALLS_MAX:
             key = CallKey(OTHER, OTHER, OTHER if error else "")
         if key not in self._spreads:
-            self._spreads[key] = Spread(CALL_BOUNDS_NS)
+            self._spreads[key] = Times(CALL_BOUNDS_NS)
         return self._spreads[key]
 
     @property
@@ -83,8 +83,8 @@ class Tallies:
         self.to_server_bytes = self.to_client_bytes = 0
         self.reloads_ok = self.reloads_failed = 0
         """Configurations that were read again, and that could not be."""
-        self.overhead = Spread(OVERHEAD_BOUNDS_NS)
-        self.loop_lag = Spread(LAG_BOUNDS_NS)
+        self.overhead = Times(OVERHEAD_BOUNDS_NS)
+        self.loop_lag = Times(LAG_BOUNDS_NS)
         self._since: Instant = 0
         """When the first bytes of this turn of the loop were read; 0: none were yet."""
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -32,7 +32,7 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
-from emqproxy.proxy.tallies import CallTimes, Spread
+from emqproxy.proxy.tallies import CallTimes, Times
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 from emqproxy.scripts.catalogue import Catalogue
@@ -91,7 +91,7 @@ class Witness:
         self._surmised = Surmised()
         self._told: dict[tuple[Place, Lock | None], _Told] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
-        self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Spread]] = {}
+        self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
@@ -241,7 +241,7 @@ class Witness:
                 for attempt in verdict.over:
                     self._bus.tell(AttemptOver(attempt))
 
-    def _call_site(self, command: Command, operation: Operation) -> tuple[CallSite, Spread]:
+    def _call_site(self, command: Command, operation: Operation) -> tuple[CallSite, Times]:
         script = operation.script
         key = (command.name, script.sha, script.match, script.name, script.arity)
         found = self._call_sites.get(key)
@@ -268,4 +268,3 @@ class Witness:
         text = watched.texts.pop(exchange.command.request, None)
         if text is not None and not isinstance(exchange.reply, (ErrorReply, Missing)):
             self._catalogue.script_loaded(text)
-

@@ -26,7 +26,7 @@ class TextError(ValueError):
     """A text of ours that cannot be put together: our own fault, or an installation that lacks files."""
 
 
-class Text(NamedTuple):
+class OwnText(NamedTuple):
     """One script, ready to be sent."""
 
     script: str
@@ -46,13 +46,13 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
-def load(name: str) -> Text:
+def load(name: str) -> OwnText:
     """The script of a name with its arity, `extendLock-2`. Raises TextError."""
     named = _NAME.match(name)
     if named is None:
         raise TextError(f"{name}: not the name of a script with its arity, as extendLock-2 is one")
     text = assemble(name, _read)
-    return Text(named[1], int(named[2]), text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return OwnText(named[1], int(named[2]), text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 def assemble(name: str, read: Callable[[str], str]) -> str:

@@ -21,7 +21,7 @@ from emqproxy.session.exchange import Command, Exchange
 from emqproxy.session.intake import Intake
 from emqproxy.session.modes import Run, Slot
 from emqproxy.session.pairing import Pairing
-from emqproxy.wire.alike import Strangers
+from emqproxy.wire.alike import StrangerRule
 from emqproxy.wire.frames import ClientWireError, ServerWireError
 from emqproxy.wire.replies import ReplyReader
 from emqproxy.wire.requests import RequestReader
@@ -37,7 +37,7 @@ SLOT_BYTES: Final = 150
 class Session:
     """One connection pair. No method raises on account of what a peer sent."""
 
-    def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, strangers: Strangers | None = None) -> None:
+    def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, strangers: StrangerRule | None = None) -> None:
         self.blinded: str | None = None
         self._pending_bytes_max = pending_bytes_max
         self._requests = RequestReader(RULES, WRITES, LOCK_MARK, strangers)

@@ -21,7 +21,7 @@ PATTERN_BYTES_MAX: Final = 1024
 Match: TypeAlias = Callable[[bytes, int], "re.Match[bytes] | None"]
 
 
-class Strangers(Protocol):
+class StrangerRule(Protocol):
     """Those who say whether a wanted command, given by its words, is nothing to anybody."""
 
     age: int
@@ -35,7 +35,7 @@ class Strangers(Protocol):
 class Alike:
     """What one reader's stream has shown."""
 
-    def __init__(self, mark: bytes, strangers: Strangers | None) -> None:
+    def __init__(self, mark: bytes, strangers: StrangerRule | None) -> None:
         """A plain command may be wanted by somebody where `mark` stands in it."""
         self._plain = (mark,) if mark else ()
         self._strangers = strangers

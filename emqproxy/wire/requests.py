@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-from emqproxy.wire.alike import Alike, Strangers
+from emqproxy.wire.alike import Alike, StrangerRule
 from emqproxy.wire.frames import (
     COUNT_MAX,
     CR,
@@ -41,7 +41,7 @@ class RequestReader:
         wanted: Container[bytes],
         marked: Container[bytes] = (),
         mark: bytes = b"",
-        strangers: Strangers | None = None,
+        strangers: StrangerRule | None = None,
     ) -> None:
         """Upper-case names: `wanted` always; `marked` are held if `mark` stands in the bytes, and may be if not.
 

@@ -202,7 +202,7 @@ def too_late(stage: Stage, cell: Cell, queue: str) -> None:
     first = next(s for s in spans if s.name == f"process {queue}")
     assert (first.status, first.attributes["error.type"]) == ("ERROR", "LockLost")
     told = next(s for s in spans if s.name == f"lapse {queue}")
-    assert (told.kind, told.parent_id, told.start_ns) == ("INTERNAL", first.span_id, told.end_ns)
+    assert (told.kind, told.parent_id, told.start_ns + 1) == ("INTERNAL", first.span_id, told.end_ns)
     logged(stage, renewal)
     logged(stage, lapse)
 

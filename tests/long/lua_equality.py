@@ -16,9 +16,10 @@ import multiprocessing
 import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.lua.play import UnequalError, play
-from tests.lua.sequences import EXAMPLES_MAX, end_servers_too, hold, stage
+from tests.lua.sequences import EXAMPLES_MAX, hold, stage
 from tests.lua.twins import LANES, Twins
 
 CHUNK = EXAMPLES_MAX * LANES
@@ -50,10 +51,13 @@ def main() -> int:
         return _again(asked.again)
     jobs = [(asked.seed * 1_000_000 + at, min(CHUNK, asked.sequences - at)) for at in range(0, asked.sequences, CHUNK)]
     began, sequences, steps = time.monotonic(), 0, 0
-    with multiprocessing.get_context("spawn").Pool(asked.workers, end_servers_too) as pool:
-        for count, more, difference in pool.imap_unordered(_chunk, jobs):
+    # An executor lets its processes end by themselves, and so the servers that they started; a pool kills them.
+    with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(_chunk, job) for job in jobs]):
+            count, more, difference = done.result()
             if difference:
                 print(difference)
+                pool.shutdown(wait=True, cancel_futures=True)
                 return 1
             sequences, steps = sequences + count, steps + more
             print(f"{sequences} sequences, {steps} steps, {time.monotonic() - began:.0f} s", flush=True)

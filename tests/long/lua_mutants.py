@@ -20,6 +20,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ from emqproxy.scripts import texts
 from tests.lua.directed import DIRECTED
 from tests.lua.play import RECORD_BYTES, UnequalError, play
 from tests.lua.released import ours
-from tests.lua.sequences import STEPS_MAX, end_servers_too, stage
+from tests.lua.sequences import STEPS_MAX, stage
 from tests.lua.statements import Statement, code_lines, statements
 from tests.lua.twins import LANES, SPARE_DB, ServerFaultError, Twins
 
@@ -198,8 +199,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
     began = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(asked.workers, end_servers_too) as pool:
-        ran = dict(pool.imap_unordered(reached, range(asked.batches)))
+    with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:  # see lua_equality
+        ran = dict(pool.map(reached, range(asked.batches)))
         print(f"{asked.batches} batches of {LANES} sequences, {time.monotonic() - began:.0f} s", flush=True)
         jobs = [
             (mutant, sorted(number for number, at in ran.items() if f"{index}.{mutant.reach}" in at))
@@ -208,7 +209,8 @@ def main() -> int:
         ]  # fmt: skip
         meets = {mutant: len(numbers) for mutant, numbers in jobs}
         results = []
-        for count, (mutant, how) in enumerate(pool.imap_unordered(judge, jobs), 1):
+        for count, done in enumerate(as_completed([pool.submit(judge, job) for job in jobs]), 1):
+            mutant, how = done.result()
             results.append((mutant, how))
             if not how or how.startswith("fault"):
                 kind = "line" if mutant.is_line else "condition"

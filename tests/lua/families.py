@@ -33,22 +33,23 @@ def children_end(twins: Twins) -> None:
 
 
 def _children_end() -> Iterator[Step]:
-    """One of one child, one of two, with each fate, in each state of the parent; the child is kept or removed."""
+    """One of one child, one of two, one of nobody, with each fate, in each state of the parent; the child is kept or removed."""
     for (state, setting), fate, more, target, keep in itertools.product(
-        STATES.items(), FATES, (False, True), ("failed", "completed"), (-1, 0)
+        STATES.items(), FATES, ("no other", "another", "none"), ("failed", "completed"), (-1, 0)
     ):
         link = {"id": "top", "queueKey": key("p")[:-1]} | ({fate: True} if fate in FATES[:4] else {})
-        child: list[Word] = ["HSET", CHILD, "name", "j", "parentKey", PARENT]
+        child: list[Word] = ["HSET", CHILD, "name", "j", "defa", "late", "parentKey", PARENT]
+        pending = {"no other": [CHILD], "another": [CHILD, OTHER], "none": [OTHER]}[more]
         if fate != FATES[-1]:
             child += ["parent", json.dumps(link)]
         before: list[tuple[Word, ...]] = [
             tuple(child), ("RPUSH", key("q", "active"), 1), ("HSET", PARENT, "name", "top"),
-            ("SADD", f"{PARENT}:dependencies", CHILD, *([OTHER] if more else [])), *setting,
+            ("SADD", f"{PARENT}:dependencies", *pending), *setting,
         ]  # fmt: skip
         opts = {"token": "0", "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": keep}}
         field = "failedReason" if target == "failed" else "returnvalue"
         argv: list[Word] = ["1", NOW_MS, field, "v", target, "0", key("q"), packed(opts), ""]
-        label = f"child {target}, {fate or 'no fate'}, parent {state}, keep {keep}, another pending: {more}"
+        label = f"child {target}, {fate or 'no fate'}, parent {state}, keep {keep}, {more} pending"
         yield Step(label, before, call("moveToFinished-14", "q", argv, id="1", target=target))
 
 

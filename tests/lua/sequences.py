@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -30,11 +28,6 @@ def stage(ours_too: bool = True, options: Mapping[str, str] = OPTIONS) -> Twins:
     """A Redis with the texts that are compared. `ours_too` false: the released ones on both sides."""
     theirs = {name: text for name, text in released().items() if name in {*COMPARED, *HELPERS}}
     return Twins(theirs, {name: text for name, text in ours().items() if name in COMPARED and ours_too}, options)
-
-
-def end_servers_too() -> None:
-    """For each process of a pool: a pool ends them by SIGTERM, and a Redis that they started would live on."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
 
 def hold(twins: Twins, count: int, start: int) -> int:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+import structlog.testing
 
 from emqproxy.observer import admin as admin_module
 from emqproxy.observer.admin import SILENT_S_MAX, Admin, Ready
@@ -112,9 +113,10 @@ def test_a_page_that_cannot_be_made_is_one_line_and_the_listener_goes_on(
     told: Told, port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     told.accepted = None  # type: ignore[assignment]
-    assert get(port, "/metrics")[0] == 500
-    assert get(port, "/healthz")[0] == 200
-    said, err = capfd.readouterr()
+    with structlog.testing.capture_logs() as logged:
+        assert get(port, "/metrics")[0] == 500
+        assert get(port, "/healthz")[0] == 200
+    said, err = str(logged), capfd.readouterr().err
     assert said.count("observer consumer failed") == 1
     assert err == ""
 

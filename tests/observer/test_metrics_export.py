@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+import structlog.testing
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -163,10 +164,8 @@ def test_what_is_pushed_is_what_is_scraped(preference: str, monkeypatch: pytest.
     assert not any(TOKEN in body for body in receiver.metrics())
 
 
-def test_a_collector_that_is_not_there_is_said_once_a_minute(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with OtlpReceiver() as receiver:
+def test_a_collector_that_is_not_there_is_said_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OtlpReceiver() as receiver, structlog.testing.capture_logs() as logged:
         receiver.answer(400)
         made = Made(monkeypatch, OTEL_METRICS_EXPORTER="otlp", OTEL_EXPORTER_OTLP_ENDPOINT=f"{receiver.url}?key=secret")
         assert made.export._push is not None
@@ -174,6 +173,6 @@ def test_a_collector_that_is_not_there_is_said_once_a_minute(
             made.export._push.force_flush()
             made.export.look(second * 10**9)
         made.export.shutdown()
-    said = capsys.readouterr().out
+    said = str(logged)
     assert said.count("metrics could not be pushed") == 1
     assert "secret" not in said

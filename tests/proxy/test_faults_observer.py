@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -113,6 +114,15 @@ def test_a_full_disk_loses_lines_and_nothing_else(redis_session: RedisServer, sm
 # ---------------------------------------------------------------- an observer that is killed again and again
 
 
+def told(proxy: EmqProxy) -> list[int]:
+    """Numbers of the journal's lines. A line may be torn: its writer was killed, and nobody could finish it."""
+    found: list[int] = []
+    for line in proxy.journal_path.read_bytes().splitlines() if proxy.journal_path.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line)["seq"])
+    return found
+
+
 def test_an_observer_killed_again_and_again_touches_no_traffic_and_each_gap_is_told(redis_session: RedisServer):
     with sidecar(redis_session.url) as proxy:
         stop = threading.Event()
@@ -135,14 +145,14 @@ def test_an_observer_killed_again_and_again_touches_no_traffic_and_each_gap_is_t
         try:
             for _ in range(2):
                 pid = eventually(lambda: next(iter(set(children(proxy.pid)) - killed), None), 20, "an observer")
-                seen = len(proxy.journal())
-                eventually(lambda seen=seen: len(proxy.journal()) > seen, 20, "it writes")
+                seen = len(told(proxy))
+                eventually(lambda seen=seen: len(told(proxy)) > seen, 20, "it writes")
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
                 assert http_get(proxy.health_port, "/readyz")[0] == 200
             eventually(lambda: set(children(proxy.pid)) - killed, 20, "the last observer")
-            seen = len(proxy.journal())
-            eventually(lambda: len(proxy.journal()) > seen, 30, "it writes")
+            seen = len(told(proxy))
+            eventually(lambda: len(told(proxy)) > seen, 30, "it writes")
         finally:
             stop.set()
             for thread in threads:
@@ -155,7 +165,7 @@ def test_an_observer_killed_again_and_again_touches_no_traffic_and_each_gap_is_t
         assert proxy.end() == 0
         proxy._reader.join(5)
         (ended,) = said(proxy, "ended")
-        numbers = [line["seq"] for line in proxy.journal()]
+        numbers = told(proxy)
         assert numbers == sorted(set(numbers))
         assert ended["records"] >= len(numbers)
         gaps = ended["records"] - len(numbers)

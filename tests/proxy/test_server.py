@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from emqproxy.scripts.catalogue import Catalogue
 from tests.processes import LOOPBACK, EmqProxy, RedisServer, children, environment, eventually, free_port, http_get
 from tests.proxy.wires import ask, dial, drain, listening, sidecar, talk
 from tests.session.talk import words
@@ -30,7 +31,7 @@ def test_the_start_line_says_what_is_needed(redis_session: RedisServer, proxy: E
     assert line["upstream"] == redis_session.url
     assert line["mode"] == "observe"
     assert line["health"] == f"{LOOPBACK}:{proxy.health_port}"
-    assert line["scripts"].startswith("677 texts of BullMQ 4.0.0 to 6.")
+    assert line["scripts"].startswith(f"{len(Catalogue())} texts of BullMQ 4.0.0 to 6.")
     assert proxy.raw.index(next(raw for raw in proxy.raw if '"listening"' in raw)) == 0
 
 

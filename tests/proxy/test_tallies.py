@@ -6,12 +6,12 @@ import asyncio
 import json
 
 from emqproxy.proxy import clock
-from emqproxy.proxy.tallies import CALLS_MAX, OTHER, CallTimes, Spread, Tallies
+from emqproxy.proxy.tallies import CALLS_MAX, OTHER, CallTimes, Tallies, Times
 from emqproxy.records import Calls, CallSite
 
 
 def test_a_bound_counts_what_is_as_long_as_it() -> None:
-    spread = Spread((10, 20))
+    spread = Times((10, 20))
     for took in (0, 10, 11, 20, 21, 1_000):
         spread.add(took)
     assert (spread.told.counts, spread.told.sum_ns) == ((2, 2, 2), 1_062)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from emqproxy.session.exchange import Command, Exchange
 from emqproxy.session.session import Session
-from emqproxy.wire.alike import Strangers
+from emqproxy.wire.alike import StrangerRule
 from tests.processes import RedisServer
 
 MARK = "return {ARGV[1], redis.call('GET', 'whoami') or '0'}"
@@ -55,7 +55,7 @@ def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
 class Fed:
     """A session that keeps every command of interest, and what came out of it."""
 
-    def __init__(self, strangers: Strangers | None = None) -> None:
+    def __init__(self, strangers: StrangerRule | None = None) -> None:
         self.session = Session(strangers=strangers)
         self.commands: list[Command] = []
         self.exchanges: list[Exchange] = []
