@@ -33,7 +33,7 @@ def children_end(twins: Twins) -> None:
 
 
 def _children_end() -> Iterator[Step]:
-    """One of one child, one of two, one of nobody, with each fate, in each state of the parent; the child is kept or removed."""
+    """One of one child, one of two, one of nobody, with each fate, in each state of the parent; kept or removed."""
     for (state, setting), fate, more, target, keep in itertools.product(
         STATES.items(), FATES, ("no other", "another", "none"), ("failed", "completed"), (-1, 0)
     ):
@@ -98,6 +98,27 @@ def _jobs_stall() -> Iterator[Step]:
         ) else []
         label = f"sweep of {opts!r}, stalled {stalls} of {most}, locked {lock}, {setting!r}"
         yield Step(label, before, call("moveStalledJobsToWait-8", "q", [most, key("q"), NOW_MS, 120_000]))
+
+
+def next_is_fetched(twins: Twins) -> None:
+    """By a finish and by a pickup: from the list, old markers in it, by priority, or when the first falls due."""
+    _play(twins, _next_is_fetched())
+
+
+def _next_is_fetched() -> Iterator[Step]:
+    for wait, prioritized, due_ms in itertools.product(
+        ([], ["0:5"], ["0:0"], ["5", "0:5"], ["5", "0:0"]), (False, True), (0, 9_000, -9_000)
+    ):
+        before: list[tuple[Word, ...]] = [("HSET", CHILD, "name", "j"), ("LPUSH", key("q", "active"), 1)]
+        before += [("RPUSH", key("q", "wait"), *wait)] if wait else []
+        before += [("ZADD", key("q", "prioritized"), 2**32, 7)] if prioritized else [("SET", key("q", "pc"), 3)]
+        before += [("ZADD", key("q", "delayed"), (NOW_MS + due_ms) * 4096 + 5, 8)] if due_ms else []
+        opts = {"token": "0", "lockDuration": 100_000, "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": -1}}
+        argv: list[Word] = ["1", NOW_MS, "returnvalue", "v", "completed", "1", key("q"), packed(opts), ""]
+        label = f"next of {wait}, prioritized {prioritized}, due {due_ms}"
+        if prioritized or wait[-1:] != ["0:0"]:  # else see differences.toml
+            yield Step(label, before, call("moveToFinished-14", "q", argv, id="1", target="completed"))
+        yield Step(label, before, call("moveToActive-11", "q", [key("q"), NOW_MS, packed(opts)]))
 
 
 def _moves(token: str) -> dict[str, Call]:
