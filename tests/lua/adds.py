@@ -64,7 +64,7 @@ def add_standard(world: World, choices: Choices) -> Step:
 
 
 def add_delayed(world: World, choices: Choices) -> Step:
-    opts = {"delay": choices.of(DELAYS_MS)}
+    opts = {"delay": world.some_delay_ms(choices, DELAYS_MS)}
     if choices.once_in(3):
         opts["priority"] = choices.of((1, 2))
     return _add(world, choices, "addDelayedJob-6", None, **opts)

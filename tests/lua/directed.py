@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.lua.calls import Call, Word, call, key, packed
-from tests.lua.families import children_end, jobs_stall, moves_are_asked, next_is_fetched
+from tests.lua.families import children_end, jobs_stall, moves_are_asked, next_is_fetched, places_are_taken
 from tests.lua.play import UnequalError
 from tests.lua.twins import Step, Twins
 
@@ -130,6 +130,6 @@ def last_millisecond(twins: Twins) -> None:
 
 
 DIRECTED: Final[tuple[Callable[[Twins], None], ...]] = (
-    children_end, moves_are_asked, jobs_stall, next_is_fetched, last_millisecond, many_are_due, many_are_active,
-    minutes_without_a_job, many_are_kept_no_longer, events_are_trimmed,
+    children_end, moves_are_asked, jobs_stall, next_is_fetched, places_are_taken, last_millisecond, many_are_due,
+    many_are_active, minutes_without_a_job, many_are_kept_no_longer, events_are_trimmed,
 )  # fmt: skip

@@ -121,6 +121,24 @@ def _next_is_fetched() -> Iterator[Step]:
         yield Step(label, before, call("moveToActive-11", "q", [key("q"), NOW_MS, packed(opts)]))
 
 
+def places_are_taken(twins: Twins) -> None:
+    """A job is delayed to a millisecond in which others fall due, up to all that it has places for."""
+    _play(twins, _places_are_taken())
+
+
+def _places_are_taken() -> Iterator[Step]:
+    args = packed([key("q"), "", "j", NOW_MS, None, None, None, None, None])
+    for place, delay_ms in itertools.product((None, -1, 0, 7, 4094, 4095, 4096), (900, 0, -5)):
+        due = (NOW_MS + max(delay_ms, 0)) * 4096
+        before: list[tuple[Word, ...]] = [("HSET", CHILD, "name", "j"), ("LPUSH", key("q", "active"), 1)]
+        before += [] if place is None else [("ZADD", key("q", "delayed"), due, 7, due + place, 8)]
+        argv: list[Word] = [key("q"), NOW_MS, "1", "0", delay_ms, "0", ""]
+        label = f"delay by {delay_ms}, taken up to {place}"
+        yield Step(label, before, call("moveToDelayed-8", "q", argv, id="1"))
+        added = call("addDelayedJob-6", "q", [args, "{}", packed({"delay": delay_ms})])
+        yield Step(label, before, added)
+
+
 def _moves(token: str) -> dict[str, Call]:
     opts = {"token": token, "attempts": 1, "maxMetricsSize": "", "keepJobs": {"count": -1}}
     finish: list[Word] = ["1", NOW_MS, "returnvalue", "v", "completed", "0", key("q"), packed(opts), ""]

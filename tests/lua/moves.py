@@ -72,7 +72,7 @@ def delay(world: World, choices: Choices) -> Step:
     """moveToDelayed."""
     job = world.some_job(choices)
     token = world.some_token(choices, job)
-    delay_ms, skip, fields = choices.of(DELAYS_MS), flag(choices.once_in(2)), world.fields(choices)
+    delay_ms, skip, fields = world.some_delay_ms(choices, DELAYS_MS), flag(choices.once_in(2)), world.fields(choices)
     argv: list[Word] = [key(job.queue), world.now_ms, job.id, token, delay_ms, skip]
     if not choices.once_in(6):
         argv.append(_optional(fields))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from tests.lua.calls import key
 from tests.lua.choices import Choices
 from tests.lua.queues import QUEUES, Job, Queues
 
@@ -48,6 +50,14 @@ class World:
         if kind == 10:
             return choices.of(["wrong", "", *self.tokens[-6:]])
         return held.decode() if held is not None else choices.of([*self.tokens[-2:], "0", "wrong"])
+
+    def some_delay_ms(self, choices: Choices, options: Sequence[int]) -> int:
+        """One of these, or one that falls due in the same millisecond as another job's."""
+        delay_ms = choices.of(options)
+        scores = [float(score) for queue in QUEUES for score in (self.queues.value(key(queue, "delayed")) or ())[1::2]]
+        if scores and choices.once_in(3):
+            return max(0, int(choices.of(scores) // 4096) - self.now_ms)
+        return delay_ms
 
     def fields(self, choices: Choices) -> list[Any] | None:
         """Fields that a move writes into the job's hash; None: the caller sends none."""
