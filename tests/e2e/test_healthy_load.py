@@ -20,7 +20,14 @@ def test_of_healthy_workers_nothing_but_good_is_said() -> None:
 def test_of_a_worker_that_holds_its_loop_nothing_is_said_that_its_own_log_does_not() -> None:
     report = play(Load(seconds=6, nap_ms_max=3000, blocks=0.02))
     assert report.charges, str(report)
-    assert all(charge.explained for charge in report.charges), str(report)
+    # Whoever lost a job, and takes it again while it still works on it, forgets to renew it when the first of both ends:
+    # its own log says nothing of that.
+    lost: set[tuple[str, str]] = set()
+    for charge in report.charges:
+        job = (charge.worker, charge.line["job"])
+        assert charge.explained or job in lost, str(report)
+        if charge.line["op"] == "lapse" or charge.line["finding"] == "straggler":
+            lost.add(job)
     assert max(report.worst_lag_ms.values()) >= 700, str(report)
 
 
