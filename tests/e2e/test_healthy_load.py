@@ -20,7 +20,7 @@ def test_of_healthy_workers_nothing_but_good_is_said() -> None:
 def test_of_a_worker_that_holds_its_loop_nothing_is_said_that_its_own_log_does_not() -> None:
     report = play(Load(seconds=6, nap_ms_max=3000, blocks=0.02))
     assert report.charges, str(report)
-    # Whoever lost a job, and takes it again while it still works on it, forgets to renew it when the first of both ends:
+    # Whoever lost a job, and takes it again while still at work on it, forgets to renew it when the first of both ends:
     # its own log says nothing of that.
     lost: set[tuple[str, str]] = set()
     for charge in report.charges:
