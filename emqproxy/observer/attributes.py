@@ -15,8 +15,8 @@ from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import CallSite, Hello, JobFields, Line, Peer
 
-_LATE: Final = frozenset({Grade.LATE, Grade.CRITICAL, Grade.TOO_LATE})
-_MOVES: Final = {
+LATE: Final = frozenset({Grade.LATE, Grade.CRITICAL, Grade.TOO_LATE})
+MOVES: Final = {
     "acquire": ("wait", "active"),
     "delay": ("active", "delayed"),
     "retry": ("active", "wait"),
@@ -30,7 +30,7 @@ def violates(line: Line, verdict: Verdict) -> bool:
     """`emq.violation`: a grade late or worse, refused or blocked, or a finding above doubtful."""
     return (
         line.outcome in ("refused", "blocked")
-        or verdict.grade in _LATE
+        or verdict.grade in LATE
         or (verdict.finding is not None and verdict.finding < Finding.DOUBTFUL)
     )
 
@@ -52,7 +52,7 @@ def state_after(line: Line | Words) -> str | None:
         return None
     if line.op in ("finish", "reap"):
         return line.target
-    return _MOVES[line.op][1] if line.op in _MOVES else None
+    return MOVES[line.op][1] if line.op in MOVES else None
 
 
 class Words(NamedTuple):
@@ -94,7 +94,7 @@ def words_of(line: Line, verdict: Verdict, *, violated: bool) -> Words:
 def of_words(words: Words) -> Cells:
     """What one line says of itself: the answer, and the ledger's words."""
     after = state_after(words)
-    before = None if after is None else _MOVES.get(words.op, ("active", ""))[0]
+    before = None if after is None else MOVES.get(words.op, ("active", ""))[0]
     return {
         "db.response.status_code": words.code_name if words.outcome == "error" else None,
         "emq.script.return_code": words.code,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer import metrics_table as table
+from emqproxy.observer.attributes import LATE, LOCK_LOST, MOVES
 from emqproxy.observer.metrics import MANY, Buckets, Metrics, QueueFigures, Told, Words
 from emqproxy.observer.metrics_table import OTHER, Metric
 from emqproxy.observer.names import messaging_system
@@ -19,18 +20,9 @@ from emqproxy.records import Calls, Gauges, Hello, Spread
 Labels: TypeAlias = tuple[str, ...]
 """Values, in the order of the metric's labels; empty for a label that does not apply."""
 
-_LATE: Final = frozenset((Grade.LATE, Grade.CRITICAL, Grade.TOO_LATE))
-_MOVES: Final = {
-    "acquire": ("wait", "active"),
-    "delay": ("active", "delayed"),
-    "retry": ("active", "wait"),
-    "wait": ("active", "wait"),
-    "wait_children": ("active", "waiting-children"),
-}
-_OPERATIONS: Final = frozenset((*_MOVES, "add", "renew", "finish", "release", "remove"))
+_OPERATIONS: Final = frozenset((*MOVES, "add", "renew", "finish", "release", "remove"))
 """What a client does to one job by a call of its own."""
 _FINISHES: Final = {"completed": "complete", "failed": "fail"}
-_LOCK_LOST: Final = "LockLost"
 
 
 class Points(NamedTuple):
@@ -132,7 +124,7 @@ def _line(reading: Reading, figures: QueueFigures, words: Words, told: Told) -> 
 def violations_of(words: Words) -> list[str]:
     """The kinds of `emq.lock.violations` that such a line counts under; each at most once."""
     op, outcome, _, _, code_name, grade, finding, _ = words
-    kinds = [grade.value] if grade is not None and grade in _LATE else []
+    kinds = [grade.value] if grade is not None and grade in LATE else []
     if outcome in ("refused", "blocked"):
         kinds.append(code_name or outcome)
     if finding is not None and finding < Finding.DOUBTFUL:
@@ -145,7 +137,7 @@ def states_of(words: Words) -> tuple[str, str] | None:
     op, target = words[0], words[2]
     if op in ("finish", "reap"):
         return "active", target or OTHER
-    return _MOVES.get(op)
+    return MOVES.get(op)
 
 
 def code_of(words: Words) -> str | None:
@@ -162,7 +154,7 @@ def _queue(reading: Reading, figures: QueueFigures) -> None:
     _spread(reading, table.REMAINING, (queue,), figures.remaining, 1e3)
     about = (messaging_system(figures.prefix), "process", queue)
     _spread(reading, table.PROCESSED, (*about, ""), figures.kept, 1e9)
-    _spread(reading, table.PROCESSED, (*about, _LOCK_LOST), figures.broken, 1e9)
+    _spread(reading, table.PROCESSED, (*about, LOCK_LOST), figures.broken, 1e9)
 
 
 def _spread(reading: Reading, metric: Metric, labels: Labels, buckets: Buckets, divisor: float) -> None:

@@ -27,6 +27,7 @@ from emqproxy import logs
 from emqproxy.observer.draft import Pen
 from emqproxy.observer.emitter import Emitter
 from emqproxy.observer.encoding import Envelope
+from emqproxy.observer.metrics_settings import whole
 from emqproxy.observer.otlp_pen import EncodedExporter, OtlpPen, door
 from emqproxy.observer.sampling import sampler_from_environment
 from emqproxy.observer.sdk_logs import SdkLogs
@@ -155,13 +156,13 @@ class _Wires:
         self.provider.add_span_processor(self._queue(name, exporter))
 
     def _queue(self, name: str, exporter: SpanExporter) -> BoundedQueue:
-        queue_max = _setting("OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE)
+        queue_max = whole("OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE)
         queue = BoundedQueue(
             name,
             exporter,
             queue=queue_max,
-            batch=min(_setting("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _BATCH), queue_max),
-            delay_ms=_setting("OTEL_BSP_SCHEDULE_DELAY", _DELAY_MS),
+            batch=min(whole("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _BATCH), queue_max),
+            delay_ms=whole("OTEL_BSP_SCHEDULE_DELAY", _DELAY_MS),
         )
         self.queues.append(queue)
         return queue
@@ -233,13 +234,3 @@ def _protocol_is_built() -> bool:
             hint=f"write {name}={_BUILT} and the collector's HTTP port, usually 4318",
         )
     return wanted == _BUILT
-
-
-def _setting(name: str, ours: int) -> int:
-    written = os.environ.get(name, "").strip()
-    if not written:
-        return ours
-    if written.isascii() and written.isdigit() and int(written) > 0:
-        return int(written)
-    logs.get().error("setting is not followed", **{name: written}, hint=f"a whole number above 0; using {ours}")
-    return ours
