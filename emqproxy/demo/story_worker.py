@@ -1,7 +1,7 @@
 """The demo's worker: an unmodified PyPI `bullmq` worker in a process of its own, three jobs one after the other.
 
-Run as `python -m emqproxy.demo.worker PORT`. Whoever copies one thing from here: a processor that computes for long
-without awaiting holds up the renewal of its own lock.
+Run as `python -m emqproxy.demo.story_worker PORT`. Whoever copies one thing from here: a processor that computes for
+long without awaiting holds up the renewal of its own lock.
 """
 
 from __future__ import annotations
