@@ -109,7 +109,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     op: str
     outcome: str
-    """`ok`, `refused`, `error`, `unknown`, `told`."""
+    """`ok`, `refused`, `error`, `unknown`, `told`; `blocked`: refused by us, and `code` is what its client was given."""
     target: str | None = None
     code: int | None = None
     code_name: str | None = None
@@ -136,6 +136,10 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Of a connection gone blind: why, in words."""
     lag_ns: int = 0
     """The data plane's loop lag at that moment."""
+    action: str = ""
+    """`passed`, `would_block`, `blocked`; empty where nothing was decided: in observe mode, or where no call was."""
+    rule: str | None = None
+    """Which rule the call breaks, where it does not just pass."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
