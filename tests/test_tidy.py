@@ -33,6 +33,7 @@ UNMIRRORED = {
     "emqproxy/config_sources.py",  # test_config
     "emqproxy/config_values.py",  # test_config
     "emqproxy/records.py",  # structs only
+    "emqproxy/lock_timeline.py",  # values only; test_timeline_drawing, test_journal_timeline
     "emqproxy/locks/events.py",  # structs only
     "emqproxy/locks/verdicts.py",  # structs and enums only
     "emqproxy/session/commands.py",  # tables only; test_intake holds them against each other

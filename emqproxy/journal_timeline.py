@@ -1,0 +1,165 @@
+"""A job's lock over time, read from a journal: lines (CONTRACT, "Journal") in, values of `lock_timeline` out.
+
+A line tells what was seen, and no more of it is drawn: an attempt whose pickup was not seen begins with its first
+renewal, a speaker that never held the lock has a row without a holding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from emqproxy.lock_timeline import Marked, Holding, LockTimeline, Mark, Proof
+
+_GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
+_REFUSED: Final = frozenset({"refused", "blocked"})
+_MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
+_MS: Final = timedelta(milliseconds=1)
+
+
+class _Line(msgspec.Struct):
+    """What is read of a line."""
+
+    time: datetime
+    op: str
+    outcome: str
+    effect: str = ""
+    target: str | None = None
+    db: int | None = None
+    prefix: str | None = None
+    queue: str | None = None
+    job: str | None = None
+    token: str | None = None
+    worker: str | None = None
+    conn: int | None = None
+    client: str | None = None
+    client_name: str | None = None
+    ttl_ms: int | None = None
+    grade: str | None = None
+
+
+class _Row:
+    """A holding as it is gathered."""
+
+    def __init__(self, name: str, *, partial: bool) -> None:
+        self.name, self.partial = name, partial
+        self.proofs: list[Proof] = []
+        self.marks: list[Marked] = []
+
+    def alive(self, at_ms: float) -> bool:
+        """Whether its lock would have lived then, had nobody ended it."""
+        return bool(self.proofs) and at_ms < self.proofs[-1].deadline_ms
+
+    def value(self) -> Holding:
+        """As it is drawn."""
+        return Holding(self.name, tuple(self.proofs), tuple(self.marks), (), self.partial)
+
+
+def name_of(line: Mapping[str, Any]) -> str:
+    """Who speaks in a line: its client's name, else what is told of the worker or its token, else its address."""
+    worker = line.get("worker") or line.get("token")
+    return str(line.get("client_name") or (worker and f"worker {str(worker)[:8]}") or line.get("client") or "somebody")
+
+
+def lock_timeline(
+    lines: Iterable[Mapping[str, Any]],
+    job: str,
+    db: int = 0,
+    *,
+    zero: datetime | None = None,
+    name: Callable[[Mapping[str, Any]], str] = name_of,
+) -> LockTimeline:
+    """The timeline of one job, `emq:orders:42`; lines of others are passed over.
+
+    `zero`: what milliseconds are counted from; the job's first line unless told otherwise. `name`: who speaks in a
+    line. Raises msgspec.ValidationError for a line of the job that is none of a journal.
+    """
+    told = _Told(zero)
+    for line in lines:
+        key = f"{line.get('prefix')}:{line.get('queue')}:{line.get('job')}"
+        if line.get("job") is not None and key == job and line.get("db") == db:
+            told.on(msgspec.convert(line, _Line), name(line))
+    return told.timeline()
+
+
+class _Told:
+    """The lines so far."""
+
+    def __init__(self, zero: datetime | None) -> None:
+        self._zero = zero
+        self._rows: list[_Row] = []
+        self._by_token: dict[str, _Row] = {}
+        """The last row of each token."""
+        self._holder: _Row | None = None
+        """Who holds the lock, as far as the lines tell."""
+        self._queue: list[Marked] = []
+        self._end_ms = 0.0
+
+    def on(self, line: _Line, name: str) -> None:
+        """The next line of the job."""
+        if self._zero is None:
+            self._zero = line.time
+        at_ms = (line.time - self._zero) / _MS
+        self._end_ms = max(self._end_ms, at_ms)
+        if line.op == "reap":
+            self._ended(at_ms)
+            failed = line.target == "failed"
+            self._queue.append(Marked(at_ms, Mark.OVER_LIMIT if failed else Mark.SWEEP_RECOVERS))
+        elif line.outcome in _REFUSED:
+            if line.op == "renew" or line.op in _MOVES:
+                mark = Mark.REFUSED if line.op == "renew" else Mark.FINISH_REFUSED
+                self._speaker(line, name).marks.append(Marked(at_ms, mark))
+        else:
+            self._seen(line, name, at_ms)
+
+    def timeline(self) -> LockTimeline:
+        """All of it."""
+        return LockTimeline(tuple(row.value() for row in self._rows), tuple(self._queue), 0, self._end_ms)
+
+    def _seen(self, line: _Line, name: str, at_ms: float) -> None:
+        match line.effect:
+            case "granted":
+                self._ended(at_ms)
+                self._holder = self._begin(line, name, partial=False)
+                self._holder.proofs.append(Proof(at_ms, at_ms + (line.ttl_ms or 0)))
+            case "renewed":
+                row = self._speaker(line, name)
+                if row is not self._holder:
+                    self._ended(at_ms)
+                    self._holder = row
+                row.proofs.append(Proof(at_ms, at_ms + (line.ttl_ms or 0), _GRADES.get(line.grade or "", Mark.RENEWED)))
+            case "released":
+                row = self._speaker(line, name)
+                row.marks.append(Marked(at_ms, Mark.FINISHED))
+                self._holder = None if row is self._holder else self._holder
+            case "lapsed":
+                row = self._speaker(line, name)
+                # A lapse is told when it is certain; it happened when the lock's time was over.
+                row.marks.append(Marked(row.proofs[-1].deadline_ms if row.proofs else at_ms, Mark.LAPSED))
+            case "deleted":
+                self._ended(at_ms)
+            case _:
+                pass
+
+    def _ended(self, at_ms: float) -> None:
+        """Nobody holds it any more; who did, lost it if its time was not over."""
+        if self._holder is not None and self._holder.alive(at_ms):
+            self._holder.marks.append(Marked(at_ms, Mark.LOST))
+        self._holder = None
+
+    def _speaker(self, line: _Line, name: str) -> _Row:
+        return self._by_token.get(_speaks_as(line)) or self._begin(line, name, partial=True)
+
+    def _begin(self, line: _Line, name: str, *, partial: bool) -> _Row:
+        row = _Row(name, partial=partial)
+        self._rows.append(row)
+        self._by_token[_speaks_as(line)] = row
+        return row
+
+
+def _speaks_as(line: _Line) -> str:
+    """What tells speakers apart: the token; their connection where no tokens are told."""
+    return line.token or f"connection {line.conn}"

@@ -1,0 +1,129 @@
+"""A journal's lines become a timeline: what was seen, and no more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from emqproxy.journal_timeline import lock_timeline, name_of
+from emqproxy.lock_timeline import Marked, LockTimeline, Mark, Proof
+
+DAY = "2026-11-29T18:00"
+SUBJECT = {"db": 0, "prefix": "emq", "queue": "demo", "job": "stuck"}
+TARGETS = {"reap": "wait", "finish": "completed"}
+
+
+def line(at_s: float, op: str, effect: str, token: str | None = "aa11", **more: Any) -> dict[str, Any]:
+    """One line as the journal writes it, of the fields that are read and some others."""
+    outcome = {"lapsed": "told", "not_mine": "refused", "held_by_other": "refused"}.get(effect, "ok")
+    if op == "finish" and effect == "absent":
+        outcome = "refused"
+    return {
+        "v": 1, "run": "r", "seq": 1, "time": f"{DAY}:{at_s:09.6f}Z", "op": op, "outcome": outcome,
+        "target": TARGETS.get(op), "code": None, **SUBJECT, "token": token, "worker": token and token * 4, "conn": 3,
+        "client": "127.0.0.1:5", "client_name": None, "effect": effect, "ttl_ms": 3000, "grade": None,
+    } | more  # fmt: skip
+
+
+STUCK = [
+    line(1, "acquire", "granted"),
+    line(2, "renew", "renewed", grade="on_time"),
+    line(4.2, "renew", "renewed", grade="late"),
+    line(7.206, "lapse", "lapsed", ttl_ms=None),
+    line(9, "reap", "absent", token=None, ttl_ms=None),
+    line(9.1, "acquire", "granted", token="bb22"),
+    line(9.5, "renew", "not_mine", grade="too_late"),
+    line(9.6, "write", "untouched"),
+    line(9.7, "finish", "held_by_other"),
+    line(10, "finish", "released", token="bb22"),
+]
+
+
+def told(lines: list[dict[str, Any]]) -> LockTimeline:
+    return lock_timeline(lines, "emq:demo:stuck")
+
+
+def test_a_lock_that_was_lost_and_taken_over() -> None:
+    timeline = told(STUCK)
+    first, second = timeline.holdings
+    assert first.proofs == (Proof(0, 3000), Proof(1000, 4000), Proof(3200, 6200, Mark.LATE))
+    # It lapsed when its time was over; it was told a little later.
+    assert first.marks == (
+        Marked(6200, Mark.LAPSED),
+        Marked(8500, Mark.REFUSED),
+        Marked(8700, Mark.FINISH_REFUSED),
+    )
+    assert second.proofs == (Proof(8100, 11100),)
+    assert second.marks == (Marked(9000, Mark.FINISHED),)
+    assert timeline.queue == (Marked(8000, Mark.SWEEP_RECOVERS),)
+    assert (timeline.start_ms, timeline.end_ms) == (0, 9000)
+    assert [holding.name for holding in timeline.holdings] == ["worker aa11aa11", "worker bb22bb22"]
+
+
+def test_lines_of_other_jobs_and_of_no_job_are_passed_over() -> None:
+    others = [
+        line(0, "acquire", "granted", **{name: other}) for name, other in {"job": "x", "queue": "q", "db": 3}.items()
+    ]
+    others += [line(0, "conn", "sighted", job=None, prefix=None, queue=None, db=None), {}]
+    assert told([*others, *STUCK]) == told(STUCK)
+    assert lock_timeline(others, "emq:demo:stuck", 3).holdings
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        line(3, "raw", "deleted", token=None),
+        line(3, "acquire", "granted", token="bb22"),
+        line(3, "renew", "renewed", token="bb22"),
+        line(3, "reap", "absent", token=None),
+    ],
+)
+def test_a_lock_that_lives_and_is_taken_away_is_lost(taken: dict[str, Any]) -> None:
+    assert told([STUCK[0], taken]).holdings[0].marks == (Marked(2000, Mark.LOST),)
+
+
+def test_a_lock_whose_time_was_over_is_not_lost_to_a_sweep() -> None:
+    swept = told([STUCK[0], line(4.5, "reap", "absent", token=None, target="failed")])
+    assert swept.holdings[0].marks == ()
+    assert swept.queue == (Marked(3500, Mark.OVER_LIMIT),)
+
+
+def test_what_was_not_seen_is_not_made_up() -> None:
+    partial, stranger = told([line(0, "renew", "renewed"), line(1, "finish", "absent", token="cc33")]).holdings
+    assert (partial.partial, partial.proofs) == (True, (Proof(0, 3000),))
+    assert (stranger.partial, stranger.proofs, stranger.marks) == (True, (), (Marked(1000, Mark.FINISH_REFUSED),))
+    assert told([line(0, "lapse", "lapsed")]).holdings[0].marks == (Marked(0, Mark.LAPSED),)
+    assert told([]).holdings == ()
+
+
+def test_refused_by_us_is_refused() -> None:
+    blocked = told([*STUCK[:1], line(2, "renew", "not_mine", outcome="blocked"), line(2, "add", "no_proof")])
+    assert blocked.holdings[0].marks == (Marked(1000, Mark.REFUSED),)
+
+
+def test_a_zero_of_ones_own_is_shared_by_many_jobs() -> None:
+    zero = datetime.fromisoformat(f"{DAY}:00Z")
+    timeline = lock_timeline(STUCK, "emq:demo:stuck", zero=zero)
+    assert timeline.holdings[0].proofs[0] == Proof(1000, 4000)
+
+
+def test_without_tokens_a_connection_is_the_speaker() -> None:
+    lines = [line(0, "acquire", "granted", token=None, conn=1), line(1, "renew", "not_mine", token=None, conn=2)]
+    first, second = told(lines).holdings
+    assert (first.marks, second.marks) == ((), (Marked(1000, Mark.REFUSED),))
+
+
+def test_names() -> None:
+    assert name_of(STUCK[0] | {"client_name": "invoices"}) == "invoices"
+    assert name_of(STUCK[0] | {"worker": None}) == "worker aa11"
+    assert name_of(STUCK[0] | {"worker": None, "token": None}) == "127.0.0.1:5"
+    assert name_of({}) == "somebody"
+    assert lock_timeline(STUCK, "emq:demo:stuck", name=lambda _: "w").holdings[0].name == "w"
+
+
+def test_a_line_that_is_none_is_said() -> None:
+    with pytest.raises(msgspec.ValidationError, match="time"):
+        told([STUCK[0] | {"time": "noon"}])
