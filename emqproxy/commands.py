@@ -69,6 +69,12 @@ def run(
     upstream: Annotated[
         str | None, typer.Option("--upstream", metavar="URL", help="redis://, rediss:// or unix:// of the real Redis.")
     ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode", metavar="MODE", help="observe: watch; shadow: tell what would be refused; enforce: refuse."
+        ),
+    ] = None,
     journal: Annotated[
         str | None,
         typer.Option("--journal", metavar="FILE", help='Where to write what happened, as NDJSON; "-" is stdout.'),
@@ -95,6 +101,7 @@ def run(
     given = {
         "listen": listen or None,
         "upstream": upstream,
+        "mode": mode,
         "observer.journal": journal,
         "health": health,
         "observer.admin": admin,

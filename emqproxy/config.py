@@ -11,116 +11,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from emqproxy import config_values as values
 from emqproxy.addresses import HostPort, Listen, Upstream
 from emqproxy.config_sources import ConfigError, KeyValueError, load_into, printable
-from emqproxy.config_values import Count, Share
+from emqproxy.config_tables import (
+    DrainTable,
+    LatenessTable,
+    LimitsTable,
+    ObserverTable,
+    RulesTable,
+    ScriptsTable,
+    Table,
+    TlsTable,
+    TraceTable,
+    UpstreamTlsTable,
+)
+from emqproxy.config_values import StanceName
 
-__all__ = ["Config", "ConfigError", "HostPort", "Listen", "Upstream", "load", "printable"]
-
-
-class _Table(BaseModel):
-    """A table of the file. Its fields' descriptions end the sentence "write …"."""
-
-    # Nothing that was given is repeated in an error: it may be a secret.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class LatenessTable(_Table):
-    """From which age on a renewal is graded late or critical, as shares of the lock's time to live."""
-
-    late: Share = 0.60
-    critical: Share = 0.80
-
-    @model_validator(mode="after")
-    def _in_order(self) -> LatenessTable:
-        if self.late >= self.critical:
-            raise ValueError(f"late is {self.late} and critical {self.critical}; write a late below critical")
-        return self
+__all__ = [
+    "Config", "ConfigError", "HostPort", "LimitsTable", "Listen", "ObserverTable", "RulesTable", "ScriptsTable",
+    "TlsTable", "Upstream", "UpstreamTlsTable", "load", "printable",
+]  # fmt: skip
 
 
-class TraceTable(_Table):
-    """How spans are named and tokens shown."""
-
-    namespace: str = Field(default="", pattern=r"^[^\x00-\x1f]*$", description='a word, like "prod-eu"')
-    token: Literal["fingerprint", "raw", "off"] = Field(default="fingerprint", description="fingerprint, raw or off")
-    token_key: SecretStr = Field(default=SecretStr(""), description="a secret that all sidecars share")
-    token_key_file: str = Field(default="", description="the path of a file that holds the key")
-    """`load` reads it into `token_key`."""
-    renewals_per_attempt: Count = Field(default=32, ge=0, description="a whole number from 0, like 32")
-
-
-class ObserverTable(_Table):
-    """What the observer writes, and where it is asked."""
-
-    journal: str = Field(
-        default="", pattern=r"^[^\x00]*$", description='a file\'s path, "-" for standard output, "" for none'
-    )
-    journal_max_bytes: Count = Field(default=0, ge=0, description="bytes, a whole number; 0 never rotates")
-    admin: Annotated[HostPort | None, BeforeValidator(values.admin)] = Field(
-        default=HostPort("127.0.0.1", 9465), description=values.ADMIN
-    )
-
-
-_PATH: Final = r"^[^\x00]*$"
-_IN_CERT_FILE: Final = 'the path of a PEM file; "": the key stands in cert_file'
-
-
-class _Identity(_Table):
-    """Who we are over TLS."""
-
-    cert_file: str = Field(default="", pattern=_PATH, description="the path of a PEM file: certificate, intermediates")
-    key_file: str = Field(default="", pattern=_PATH, description=_IN_CERT_FILE)
-    key_password: SecretStr = Field(default=SecretStr(""), description="the password of the private key")
-    key_password_file: str = Field(default="", description="the path of a file that holds it")
-    """`load` reads it into `key_password`."""
-
-
-class TlsTable(_Identity):
-    """Of `tls://` listeners."""
-
-    client_ca_file: str = Field(default="", pattern=_PATH, description='the path of a PEM file; "": no client is asked')
-    handshake_timeout: Annotated[float, BeforeValidator(values.number)] = Field(
-        default=10, gt=0, le=600, description="seconds above 0, at most 600, like 10"
-    )
-
-
-class UpstreamTlsTable(_Identity):
-    """Of a `rediss://` upstream."""
-
-    ca_file: str = Field(default="", pattern=_PATH, description='the path of a PEM file; "": what the system trusts')
-    server_name: str = Field(default="", pattern=r"^[^\x00-\x20]*$", description="a host's name, like redis.internal")
-    insecure_skip_verify: bool = Field(default=False, description="true or false")
-
-
-class ScriptsTable(_Table):
-    """Scripts of the user's own."""
-
-    catalogue: str = Field(
-        default="", pattern=r"^[^\x00]*$", description='a file\'s path that "emqproxy scripts add" made, "" for none'
-    )
-
-
-class LimitsTable(_Table):
-    """Bounds of what is kept in memory."""
-
-    locks: Count = Field(default=50_000, ge=1, description="a whole number from 1, like 50000")
-    pending_bytes: Count = Field(default=67_108_864, ge=65_536, description="bytes from 65536, like 67108864")
-
-
-class DrainTable(_Table):
-    """How a sidecar ends."""
-
-    timeout: Annotated[float, BeforeValidator(values.number)] = Field(
-        default=0, ge=0, allow_inf_nan=False, description="seconds from 0, like 30; 0 waits for the last client"
-    )
-
-
-class Config(_Table):
+class Config(Table):
     """All there is to set. Parts of the house receive fields of it, not the whole."""
 
     listen: Annotated[tuple[Listen, ...], BeforeValidator(values.listens)] = Field(
@@ -129,9 +47,7 @@ class Config(_Table):
     upstream: Annotated[Upstream, BeforeValidator(values.upstream)] = Field(
         default=Upstream("tcp", "127.0.0.1", 6379), description="a URL like redis://127.0.0.1:6379"
     )
-    mode: Annotated[Literal["observe"], BeforeValidator(values.mode)] = Field(
-        default="observe", description='"observe"'
-    )
+    mode: StanceName = "observe"
     sole_path: bool = Field(default=False, description="true or false")
     prefixes: Annotated[tuple[str, ...], BeforeValidator(values.listed)] = Field(
         default=("emq", "bull"), min_length=1, description='a list like ["emq", "bull"]'
@@ -145,6 +61,7 @@ class Config(_Table):
     )
     require_upstream: bool = Field(default=False, description="true or false")
     lateness: LatenessTable = Field(default=LatenessTable(), description="a table [lateness]")
+    rules: RulesTable = Field(default=RulesTable(), description="a table [rules]")
     trace: TraceTable = Field(default=TraceTable(), description="a table [trace]")
     observer: ObserverTable = Field(default=ObserverTable(), description="a table [observer]")
     scripts: ScriptsTable = Field(default=ScriptsTable(), description="a table [scripts]")
@@ -187,7 +104,7 @@ class Config(_Table):
     def flat(self) -> Iterator[tuple[str, object]]:
         """Every key, dotted, with its value."""
         for name, value in self:
-            if isinstance(value, _Table):
+            if isinstance(value, Table):
                 yield from ((f"{name}.{key}", inner) for key, inner in value)
             else:
                 yield name, value
@@ -205,7 +122,7 @@ class Config(_Table):
         """The whole as TOML, fit to be shown: no password, no key."""
         tables = []
         for key, value in self:
-            if isinstance(value, _Table):
+            if isinstance(value, Table):
                 tables.append((key, value))
             else:
                 yield f"{key} = {_shown(value)}"

@@ -21,10 +21,6 @@ M = TypeVar("M", bound=BaseModel)
 
 PREFIX: Final = "EMQPROXY_"
 FILE_VARIABLE: Final = "EMQPROXY_CONFIG"
-NOT_BUILT: Final = re.compile(
-    r"(rules(\..*)?|scripts\.allow|limits\.(judge_bytes|ttl_ms_min|ttl_ms_max))$"
-)
-"""Keys of the contract that this release does not know yet."""
 SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT(_.*)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
 """What Kubernetes puts into every container for a Service whose name begins with `emqproxy`; no setting of ours."""
 
@@ -138,8 +134,6 @@ class _Sources:
         return EnvSettingsSource(cast("type[BaseSettings]", twin), env_prefix=PREFIX, env_nested_delimiter="__")()
 
     def _unknown(self, key: str, *, variable: bool = False) -> str:
-        if NOT_BUILT.match(key):
-            return "not built yet in this release; remove it"
         name = key.rpartition(".")[2]
         tables = {known.partition(".")[0] for known in self._hints if "." in known}
         known = [other for other in self._hints if other not in tables or not (variable or "." in key)]

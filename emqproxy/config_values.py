@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -16,6 +16,8 @@ from emqproxy.addresses import HostPort, Listen, Upstream
 _SHADE: Final = "a share of the lock's time to live, above 0 and at most 1, like 0.60"
 _LIST: Final = re.compile(r"\s*\[\s*[\"'\]]")
 """How a JSON list of words begins, and no address: `[::1]:6380` is one."""
+_SHA: Final = re.compile(r"[0-9a-fA-F]{40}")
+SHAS: Final = "a list of scripts' sha1s, 40 hex digits each, or [] for none"
 ADMIN: Final = 'HOST:PORT, like 127.0.0.1:9465, or "" for none'
 
 
@@ -72,12 +74,18 @@ def admin(value: object) -> object:
         raise ValueError(f"not an address; write {ADMIN}") from None
 
 
-def mode(value: object) -> object:
-    """What this release knows of the modes."""
-    if value in ("shadow", "enforce"):
-        raise ValueError('not built yet in this release; write "observe"')
-    return value
+def shas(value: object) -> object:
+    """sha1s of scripts, in lower case."""
+    value = listed(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"not a list of sha1s; write {SHAS}")
+    for place, item in enumerate(value, 1):
+        if not _SHA.fullmatch(item):
+            raise ValueError(f"number {place} in it is no sha1; write {SHAS}")
+    return tuple(item.lower() for item in value)
 
 
 Count = Annotated[int, BeforeValidator(number)]
 Share = Annotated[float, BeforeValidator(number), Field(gt=0, le=1, description=_SHADE)]
+StanceName = Annotated[Literal["observe", "shadow", "enforce"], Field(description="observe, shadow or enforce")]
+"""How strictly a rule is held, or all of them."""

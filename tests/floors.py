@@ -55,7 +55,10 @@ FLOORS: dict[str, Floor] = {
     "journal_timeline": floor("lock_timeline", packages="msgspec", forbidden=IMPURE - {"datetime"}),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
-    "config": floor("addresses", "config_sources", "config_values", packages="pydantic", forbidden=IMPURE),
+    "config": floor(
+        "addresses", "config_sources", "config_tables", "config_values", packages="pydantic", forbidden=IMPURE,
+    ),
+    "config_tables": floor("addresses", "config_values", packages="pydantic", forbidden=IMPURE),
     "config_values": floor("addresses", packages="pydantic", forbidden=IMPURE),
     "config_sources": floor(packages="pydantic pydantic_core pydantic_settings", forbidden=IMPURE - {"os", "pathlib"}),
     "script_files": floor(

@@ -18,8 +18,8 @@ from tests.processes import environment
 COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo"]
 NOT_BUILT = ["explain", "replay", "check", "simulate"]
 RUN_OPTIONS = [
-    "--config", "--listen", "--upstream", "--journal", "--health", "--admin", "--require-upstream", "--log-level",
-    "--help",
+    "--config", "--listen", "--upstream", "--mode", "--journal", "--health", "--admin", "--require-upstream",
+    "--log-level", "--help",
 ]  # fmt: skip
 SHA = next(script.sha for script in Catalogue() if script.label == "moveToFinished-14")
 
@@ -71,7 +71,7 @@ def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         (["explain", "emq:q:1"], "emqproxy: no such command 'explain'; write it as emqproxy --help shows"),
         (["--versoin"], "emqproxy: --versoin: no such option; write --version"),
         (["run", "--lisen", "x"], "emqproxy run: --lisen: no such option; write --listen"),
-        (["run", "--mode", "enforce"], "emqproxy run: --mode: no such option; write "),
+        (["run", "--mode", "on"], "emqproxy run: --mode: unknown value; write observe, shadow or enforce"),
         (["run", "--listen"], "emqproxy run: --listen: its value is missing; write --listen and the value that"),
         (["run", "--require-upstream=1"], "emqproxy run: --require-upstream: takes no value; write --require-upstream"),
         (["run", "x"], "emqproxy run: got unexpected extra argument(s) (x); write it as emqproxy run --help shows"),

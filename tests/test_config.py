@@ -12,7 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from emqproxy.config import Config, ConfigError, HostPort, Listen, Upstream, load
+from emqproxy.locks import policy
 
+SHA = "c35baf769e5dc3d9194b2bceca04ab59f7c510f7"
 EXAMPLE = Path(__file__).parent.parent / "config" / "emqproxy.toml"
 
 
@@ -81,6 +83,28 @@ def test_lists_in_a_variable_may_be_json(monkeypatch: pytest.MonkeyPatch) -> Non
     assert load().listen == (Listen("tcp", "::1", 6380),)
 
 
+def test_the_rules_are_those_of_the_locks_at_their_defaults() -> None:
+    stances = {rule.value: stance.name.lower() for rule, stance in policy.DEFAULTS.items()}
+    assert dict(Config().rules) == stances
+    assert list(stances) == [rule.value for rule in policy.Rule]
+
+
+def test_rules_and_what_they_ask_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('mode = "enforce"\n[rules]\nzero_token = "observe"\nmass_delete = "enforce"')
+    monkeypatch.setenv("EMQPROXY_MODE", "shadow")
+    monkeypatch.setenv("EMQPROXY_RULES__ZERO_TOKEN", "shadow")
+    monkeypatch.setenv("EMQPROXY_SCRIPTS__ALLOW", f"{SHA.upper()}, {'0' * 40}")
+    for name, value in (("JUDGE_BYTES", "1_024"), ("TTL_MS_MIN", "1000"), ("TTL_MS_MAX", "1000")):
+        monkeypatch.setenv(f"EMQPROXY_LIMITS__{name}", value)
+    config = load(str(file))
+    assert config.mode == "shadow"
+    assert (config.rules.zero_token, config.rules.mass_delete, config.rules.bad_duration) == (
+        "shadow", "enforce", "enforce",
+    )  # fmt: skip
+    assert config.scripts.allow == (SHA, "0" * 40)
+    assert (config.limits.judge_bytes, config.limits.ttl_ms_min, config.limits.ttl_ms_max) == (1024, 1000, 1000)
+
+
 @pytest.mark.parametrize("text", ["", '""'])
 def test_health_may_be_off(text: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if text:
@@ -101,14 +125,24 @@ FILES = [
     ("[lateness]\nlate = true", "lateness.late in FILE: "),
     ("[lateness]\nlate = 0.8", "lateness in FILE: late is 0.8 and critical 0.8; write a late below critical"),
     ("lateness = 1", "lateness in FILE: not a table; write a table [lateness]"),
-    ('mode = "enforce"', 'mode in FILE: not built yet in this release; write "observe"'),
-    ('mode = "on"', 'mode in FILE: unknown value; write "observe"'),
+    ('mode = "on"', "mode in FILE: unknown value; write observe, shadow or enforce"),
+    ("mode = 1", "mode in FILE: unknown value; write observe, shadow or enforce"),
     ("sole_path = 7", "sole_path in FILE: "),
-    ('[rules]\nzero_token = "enforce"', "rules in FILE: not built yet in this release; remove it"),
-    ("[scripts]\nallow = []", "scripts.allow in FILE: not built yet in this release; remove it"),
+    ('[rules]\nzero_token = "CANARY"', "rules.zero_token in FILE: unknown value; write observe, shadow or enforce"),
+    ('[rules]\nzero = "shadow"', "rules.zero in FILE: unknown; "),
+    ('[scripts]\nallow = "CANARY"', "scripts.allow in FILE: number 1 in it is no sha1; write a list of scripts' sha1s"),
+    (f'[scripts]\nallow = ["{SHA}", "{SHA}0"]', "scripts.allow in FILE: number 2 in it is no sha1; write a list of"),
+    (f'[scripts]\nallow = ["{SHA[:-1]}\\n"]', "scripts.allow in FILE: number 1 in it is no sha1; write a list of"),
+    ("[scripts]\nallow = [31337]", "scripts.allow in FILE: not a list of sha1s; write a list of scripts' sha1s"),
+    ("[scripts]\nallow = 31337", "scripts.allow in FILE: not a list of sha1s; write a list of scripts' sha1s"),
     ('[observer]\nadmin = "9465"', "observer.admin in FILE: not an address; write HOST:PORT, like 127.0.0.1:9465, or"),
     ("[observer]\nadmin = 9465", "observer.admin in FILE: not an address; write HOST:PORT, like 127.0.0.1:9465, or"),
-    ("[limits]\njudge_bytes = 1", "limits.judge_bytes in FILE: not built yet in this release; remove it"),
+    ("[limits]\njudge_bytes = 1", "limits.judge_bytes in FILE: input should be greater than or equal to 1024; write"),
+    ("[limits]\nttl_ms_min = 0", "limits.ttl_ms_min in FILE: input should be greater than or equal to 1; write millis"),
+    (
+        "[limits]\nttl_ms_min = 5\nttl_ms_max = 4",
+        "limits in FILE: ttl_ms_min is 5 and ttl_ms_max 4; write a ttl_ms_min of at most ttl_ms_max",
+    ),
     ("[limits]\nlocks = 0", "limits.locks in FILE: input should be greater than or equal to 1; write a whole number"),
     ("[limits]\nlocks = 1.5", "limits.locks in FILE: not a whole number; write a whole number from 1"),
     ("[drain]\ntimeout = inf", "drain.timeout in FILE: input should be a finite number; write seconds"),
@@ -229,7 +263,15 @@ def test_the_password_of_a_key_may_come_from_a_file_and_is_shown_nowhere(file: P
 
 def test_what_is_shown_can_be_read_again(file: Path) -> None:
     config = load(
-        None, {"listen": ["tcp://[::1]:0", "unix:///a/b"], "health": "", "observer.journal": 'a "b" \\c\x7f\x9b'}
+        None,
+        {
+            "listen": ["tcp://[::1]:0", "unix:///a/b"],
+            "health": "",
+            "observer.journal": 'a "b" \\c\x7f\x9b',
+            "mode": "enforce",
+            "rules.mass_delete": "observe",
+            "scripts.allow": [SHA],
+        },
     )
     assert all(line.isprintable() for line in config.lines())
     file.write_text("\n".join(config.lines()))

@@ -31,6 +31,7 @@ UNMIRRORED = {
     "emqproxy/__main__.py",  # test_cli
     "emqproxy/commands.py",  # test_cli
     "emqproxy/config_sources.py",  # test_config
+    "emqproxy/config_tables.py",  # test_config
     "emqproxy/config_values.py",  # test_config
     "emqproxy/records.py",  # structs only
     "emqproxy/lock_timeline.py",  # values only; test_timeline_drawing, test_journal_timeline
