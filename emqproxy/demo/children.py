@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,21 +30,26 @@ class Children:
     """Starts processes in sessions of their own, so that Ctrl-C reaches only us, and ends them on leaving.
 
     Signals are noted, and raised only by `pause`: between the start of a child and its being known nothing can
-    come in between, and a second Ctrl-C cannot leave half of them behind.
+    come in between, and a second Ctrl-C cannot leave half of them behind. Their files are in a temporary folder that
+    is there while signals are noted, and no longer.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._children: list[tuple[str, subprocess.Popen[bytes]]] = []
+    folder: Path
+    """Theirs, from entering to leaving."""
+
+    def __init__(self) -> None:
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._interrupted = False
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        self.folder = Path(tempfile.mkdtemp(prefix="emqproxy-demo-"))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for _, child in reversed(self._children):
+        for child in reversed(self._children.values()):
             _end(child)
+        shutil.rmtree(self.folder, ignore_errors=True)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -59,8 +66,16 @@ class Children:
                 env=environment,
                 start_new_session=True,
             )
-        self._children.append((name, child))
+        self._children[name] = child
         return child
+
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """The child of this name."""
+        return self._children[name]
+
+    def ended(self) -> list[str]:
+        """The names of those that have ended."""
+        return [name for name, child in self._children.items() if child.poll() is not None]
 
     def said(self, name: str, lines: int = 8) -> str:
         """The last lines a child said."""
@@ -75,7 +90,7 @@ class Children:
 
     def wait_until(self, ready: Callable[[], bool], name: str, timeout_s: float) -> None:
         """Waits until a child is ready. Raises CannotStartError if it ended or the time is over."""
-        child = next(process for known, process in self._children if known == name)
+        child = self._children[name]
         until = time.monotonic() + timeout_s
         while not ready():
             if child.poll() is not None:
@@ -88,7 +103,7 @@ class Children:
         self._interrupted = True
 
     def _log(self, name: str) -> Path:
-        return self._folder / f"{name}.log"
+        return self.folder / f"{name}.log"
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -1,18 +1,18 @@
-"""Journal lines in plain words, and what the story must have seen to be true.
+"""Journal lines in plain words: what happened, and where it is not obvious, why it matters.
 
-A reader needs no document for these sentences; each says what happened and, where it is not obvious, why it matters.
+A reader needs no document for these sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from emqproxy.demo.worker_plan import HEALTHY, SLOW, STUCK
+from emqproxy.demo.expected import Line
+from emqproxy.demo.plan import KILLED
 
-Line: TypeAlias = Mapping[str, Any]
-"""One line of the journal (CONTRACT, "Journal")."""
 Mood: TypeAlias = Literal["plain", "good", "warning", "bad"]
+
+_AGAIN: Final = "The work is done twice: who was charged once is charged again."
 
 
 class Sentence(NamedTuple):
@@ -24,142 +24,116 @@ class Sentence(NamedTuple):
 
 
 class Scene:
-    """What was told so far: a second pickup is another sentence than the first."""
+    """What was told so far: a second pickup is another sentence than the first, and a lapse has a worker's name."""
 
     def __init__(self) -> None:
         self._pickups: dict[str, int] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        """By job and token, who took it."""
+        self._holders: dict[str, str] = {}
+        """By job, who took it last."""
+        self._explained: set[str] = set()
 
     def sentence(self, line: Line) -> Sentence | None:
-        """The line in words; None for what the story passes over in silence."""
+        """The line in words; None for what the story passes over in silence. Why it matters is said once."""
+        sentence = self._sentence(line)
+        if sentence is None or sentence.why not in self._explained:
+            self._explained.add(sentence.why if sentence else "")
+            return sentence
+        return sentence._replace(why="")
+
+    def who(self, line: Line) -> str:
+        """The worker whose token the line has, or the name of the connection."""
+        known = self._names.get((str(line.get("job")), str(line.get("token"))))
+        return known or str(line.get("client_name") or "somebody")
+
+    def _sentence(self, line: Line) -> Sentence | None:
         match (line.get("op"), line.get("outcome")):
             case ("acquire", "ok"):
                 return self._picked_up(line)
             case ("renew", "ok"):
-                return _renewed(line)
+                return _renewed(line, self.who(line))
             case ("renew", "refused"):
-                return _renewal_refused(line)
+                return _renewal_refused(line, self.who(line))
             case ("lapse", _):
+                return _lapsed(line, self.who(line))
+            case ("finish", outcome):
+                holder = self._holders.get(str(line.get("job")), "another")
+                return _finished(line, self.who(line), holder, outcome == "ok")
+            case ("raw", "ok"):
                 return Sentence(
-                    f"LOCK LOST: {_seconds(line.get('ttl_ms'))} passed without a renewal.",
-                    "Redis has let go of the lock. The worker does not know it and is still working on the job.",
+                    f"{self.who(line)} DELETED THE LOCK by hand, past all scripts.",
+                    "Its holder hears nothing of it, works on, and will be refused.",
                     "bad",
                 )
-            case ("finish", outcome):
-                return _finished(line, outcome == "ok")
             case ("reap", "ok"):
                 return Sentence(
-                    "put back: the queue's sweep found the job without a lock and returned it to the waiting list.",
-                    "To the queue it looks as if the worker had died.",
+                    "put back: a sweep found it active without a lock.",
+                    "To the queue it looks as if its worker had died.",
                     "warning",
                 )
             case _:
                 return None
 
     def _picked_up(self, line: Line) -> Sentence:
-        job = str(line.get("job"))
+        job, name = str(line.get("job")), str(line.get("client_name") or "a worker")
+        self._names[job, str(line.get("token"))] = self._holders[job] = name
         self._pickups[job] = times = self._pickups.get(job, 0) + 1
         held = _seconds(line.get("ttl_ms"))
         if times == 1:
-            return Sentence(
-                f"picked up: the worker holds its lock for {held} and must renew it before then.", "", "plain"
-            )
-        return Sentence(
-            f"picked up AGAIN, with a new lock of {held}.",
-            "The same work is done a second time: a card charged or a mail sent by the first attempt is sent twice.",
-            "bad",
-        )
+            return Sentence(f"{name} picked it up: its lock lives {held}, unless it is renewed.", "", "plain")
+        return Sentence(f"{name} picked it up AGAIN, under a new token.", _AGAIN, "warning")
 
 
-def _renewed(line: Line) -> Sentence:
+def _renewed(line: Line, name: str) -> Sentence:
     age, left = _seconds(line.get("age_ms")), _seconds(line.get("remaining_ms"))
     match line.get("grade"):
         case "late" | "critical" as grade:
             return Sentence(
-                f"renewed {grade.upper()}: {age} after the last proof of holding; only {left} were left.",
-                "The worker's event loop stood still. A little longer, and the job would have been lost.",
+                f"{name} renewed {grade.upper()}: {age} old, only {left} were left.",
+                "Its event loop stood still. A little longer, and the job was lost.",
                 "warning",
             )
         case _:
-            return Sentence(f"renewed in time: {age} old, {left} were left.", "", "good")
+            return Sentence(f"{name} renewed in time: {age} old, {left} were left.", "", "good")
 
 
-def _renewal_refused(line: Line) -> Sentence:
+def _renewal_refused(line: Line, name: str) -> Sentence:
     remaining = line.get("remaining_ms")
-    late = f", {_seconds(-remaining)} too late" if isinstance(remaining, int | float) and remaining < 0 else ""
+    if isinstance(remaining, int | float) and remaining < 0:
+        return Sentence(
+            f"{name}'s renewal REFUSED by Redis: {_seconds(-remaining)} too late.",
+            "It stops the job, and says no more.",
+            "bad",
+        )
     return Sentence(
-        f"renewal REFUSED by Redis: sent {_seconds(line.get('age_ms'))} after the last proof of holding{late}.",
-        "The worker's event loop runs again and speaks at last, for a lock that is gone.",
+        f"{name}'s renewal REFUSED by Redis, although it came in time.",
+        "Its lock is gone before its time. It stops the job, and says no more.",
         "bad",
     )
 
 
-def _finished(line: Line, accepted: bool) -> Sentence:
+def _lapsed(line: Line, name: str) -> Sentence:
+    dead = line.get("job") == KILLED
+    return Sentence(
+        f"{name} LOST THE LOCK: {_seconds(line.get('ttl_ms'))} passed without a renewal.",
+        "Redis has let go of it, as is meant: a dead worker owns no job."
+        if dead
+        else "Redis has let go of it. The worker does not know, and works on.",
+        "bad",
+    )
+
+
+def _finished(line: Line, name: str, holder: str, accepted: bool) -> Sentence:
     target = line.get("target") or "finished"
     if accepted:
-        return Sentence(f"{target}: Redis took the result, and the lock was given back.", "", "good")
-    refused = f"REFUSED by Redis: code {line.get('code')}, {line.get('code_name')}."
-    if target == "failed":
-        return Sentence(
-            f"marking it as failed instead: {refused}", "Not even that is the worker's to say any more.", "bad"
-        )
+        return Sentence(f"{name} {target} it, and gave the lock back.", "", "good")
     return Sentence(
-        f"finish ({target}) {refused}",
-        "The work was done, and its result is thrown away: no lock, no right to finish.",
+        f"{name}'s finish REFUSED by Redis: code {line.get('code')}, {line.get('code_name')}.",
+        f"{holder if line.get('code') == -6 else 'Nobody'} holds the lock: the result of the work is thrown away.",
         "bad",
     )
 
 
 def _seconds(ms: float | None) -> str:
     return "?" if ms is None else f"{ms / 1000:.1f} s"
-
-
-class Expected(NamedTuple):
-    """One transition that the story must have seen: the job, its name in words, and the fields of its line."""
-
-    job: str
-    words: str
-    fields: Mapping[str, object]
-
-    def seen_in(self, lines: Sequence[Line], start: int) -> int | None:
-        """The index after the first such line from `start` on, or None."""
-        for index in range(start, len(lines)):
-            line = lines[index]
-            if line.get("job") == self.job and all(_fits(line.get(k), v) for k, v in self.fields.items()):
-                return index + 1
-        return None
-
-
-def _fits(found: object, wanted: object) -> bool:
-    return found in wanted if isinstance(wanted, tuple) else found == wanted
-
-
-_PICKUP: Final = {"op": "acquire", "outcome": "ok"}
-_COMPLETED: Final = {"op": "finish", "outcome": "ok", "target": "completed"}
-EXPECTED: Final = (
-    Expected(HEALTHY, "the pickup", _PICKUP),
-    Expected(HEALTHY, "a renewal in time", {"op": "renew", "outcome": "ok", "grade": "on_time"}),
-    Expected(HEALTHY, "the finish", _COMPLETED),
-    Expected(SLOW, "the pickup", _PICKUP),
-    Expected(SLOW, "a late renewal", {"op": "renew", "outcome": "ok", "grade": ("late", "critical")}),
-    Expected(SLOW, "the finish", _COMPLETED),
-    Expected(STUCK, "the pickup", _PICKUP),
-    Expected(STUCK, "the lapse of its lock", {"op": "lapse", "outcome": "told"}),
-    Expected(STUCK, "a renewal refused as too late", {"op": "renew", "outcome": "refused", "grade": "too_late"}),
-    Expected(STUCK, "a finish refused with -2", {"op": "finish", "outcome": "refused", "code": -2}),
-    Expected(STUCK, "the sweep that puts it back", {"op": "reap", "outcome": "ok"}),
-    Expected(STUCK, "the second pickup", _PICKUP),
-    Expected(STUCK, "the second finish", _COMPLETED),
-)
-
-
-def missing(lines: Sequence[Line]) -> list[str]:
-    """What the story should have seen, in this order for each job, and did not."""
-    absent = []
-    reached = dict.fromkeys((HEALTHY, SLOW, STUCK), 0)
-    for expected in EXPECTED:
-        after = expected.seen_in(lines, reached[expected.job])
-        if after is None:
-            absent.append(f"{expected.job}: {expected.words}")
-        else:
-            reached[expected.job] = after
-    return absent

@@ -23,7 +23,7 @@ def test_the_server_in_the_wheel_starts_and_ends(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     assert shutil.which("redis-server") is None
     (port,) = free_ports(1)
-    with Children(tmp_path) as children:
+    with Children() as children:
         assert start_server(children, port, tmp_path) == "valkey-server"
         assert answers_ping(port)
     assert not answers_ping(port)
@@ -31,10 +31,9 @@ def test_the_server_in_the_wheel_starts_and_ends(tmp_path: Path, monkeypatch: py
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    with Children(tmp_path) as children:
+    with Children() as children:
         start_server(children, port, tmp_path)
-        (tmp_path / "second").mkdir()
-        with Children(tmp_path / "second") as others:
+        with Children() as others:
             other = others.start("server", [find_server(), "--port", str(port), "--bind", "127.0.0.1"])
             with pytest.raises(CannotStartError, match="ended with exit code 1"):
                 others.wait_until(lambda: False, "server", 10)

@@ -1,61 +1,79 @@
-"""The demo's words: each transition is one sentence, and a story with a hole is not taken for whole."""
+"""The demo's words: each transition is one sentence that fits a terminal's line."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from emqproxy.demo.words import EXPECTED, Scene, missing
+from emqproxy.demo.expected import STEPS
+from emqproxy.demo.plan import JOBS, KILLED, ROBBED, SLOW, STUCK
+from emqproxy.demo.words import Scene, Sentence
+from tests.demo.lines import told
 
 
-def line(job: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """A journal line, as far as the words look at it; of alternatives the first."""
-    chosen = {name: value[0] if isinstance(value, tuple) else value for name, value in fields.items()}
-    return {"job": job, "ttl_ms": 3000, "age_ms": 3900.5, "remaining_ms": -900.5, "code_name": None, **chosen}
-
-
-WHOLE = [line(expected.job, dict(expected.fields)) for expected in EXPECTED]
-
-
-def test_the_whole_story_has_nothing_missing() -> None:
-    assert missing(WHOLE) == []
-
-
-@pytest.mark.parametrize("left_out", range(len(EXPECTED)), ids=lambda index: f"{EXPECTED[index].job}-{index}")
-def test_what_is_left_out_is_named(left_out: int) -> None:
-    job = EXPECTED[left_out].job
-    absent = missing(WHOLE[:left_out] + WHOLE[left_out + 1 :])
-    assert absent
-    assert all(words.startswith(f"{job}: ") for words in absent)
-
-
-def test_a_story_in_the_wrong_order_is_not_whole() -> None:
-    assert missing(WHOLE[::-1])
-
-
-def test_every_expected_transition_is_told_in_words() -> None:
+def sentences(job: str) -> dict[str, Sentence]:
+    """By step, the sentences of a whole story."""
     scene = Scene()
-    sentences = [scene.sentence(told) for told in WHOLE]
-    assert all(sentence is not None and sentence.what for sentence in sentences)
+    said = {step.name: scene.sentence(line) for step, line in zip(STEPS[job], told(job), strict=True)}
+    assert None not in said.values()
+    return {name: sentence for name, sentence in said.items() if sentence is not None}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_step_is_a_sentence_or_two_that_fit_a_line(job: str) -> None:
+    for sentence in sentences(job).values():
+        assert 10 < len(sentence.what) <= 71
+        assert len(sentence.why) <= 71
 
 
 def test_the_second_pickup_is_told_as_such() -> None:
+    said = sentences(STUCK)
+    assert said["pickup"].what.startswith("worker-1 picked it up: ")
+    assert said["takeover"].what == "worker-2 picked it up AGAIN, under a new token."
+
+
+def test_why_it_matters_is_said_once() -> None:
     scene = Scene()
-    taken = line("stuck", {"op": "acquire", "outcome": "ok"})
-    first, second = scene.sentence(taken), scene.sentence(taken)
+    first, second = (scene.sentence(line) for line in told(SLOW)[1:2] * 2)
     assert first is not None
     assert second is not None
-    assert "AGAIN" not in first.what
-    assert "AGAIN" in second.what
+    assert first.why
+    assert (second.what, second.why) == (first.what, "")
 
 
-def test_a_refused_renewal_says_by_how_much_it_was_late() -> None:
-    told = Scene().sentence(line("stuck", {"op": "renew", "outcome": "refused"}))
-    assert told is not None
-    assert "3.9 s" in told.what
-    assert "0.9 s too late" in told.what
+def test_a_late_renewal_says_by_how_much() -> None:
+    assert sentences(SLOW)["renewal"].what == "worker-1 renewed LATE: 2.1 s old, only 0.9 s were left."
+
+
+def test_a_refused_renewal_says_whether_it_was_late() -> None:
+    assert "although it came in time" in sentences(ROBBED)["refusal"].what
+    line = next(line for line in told(ROBBED) if line["outcome"] == "refused")
+    late = Scene().sentence({**line, "remaining_ms": -900.5})
+    assert late is not None
+    assert "0.9 s too late" in late.what
+
+
+def test_a_refused_finish_says_the_code_and_who_holds_the_lock() -> None:
+    said = sentences(STUCK)["refusal"]
+    assert said.what == "worker-1's finish REFUSED by Redis: code -6, JobLockMismatch."
+    assert said.why.startswith("worker-2 holds the lock")
+    line = next(line for line in told(STUCK) if line["outcome"] == "refused")
+    gone = Scene().sentence({**line, "code": -2, "code_name": "JobLockNotExist"})
+    assert gone is not None
+    assert gone.why.startswith("Nobody holds the lock")
+
+
+def test_a_lapse_has_the_worker_s_name_though_its_line_has_none() -> None:
+    scene = Scene()
+    pickup = told(KILLED)[0]
+    scene.sentence(pickup)
+    lapse = scene.sentence({**pickup, "op": "lapse", "outcome": "told", "client_name": None})
+    assert lapse is not None
+    assert lapse.what.startswith("worker-1 LOST THE LOCK: 3.0 s passed")
+
+
+def test_who_has_no_name_is_somebody() -> None:
+    assert Scene().who({"job": "1", "token": None, "client_name": None}) == "somebody"
 
 
 def test_what_belongs_to_no_transition_is_passed_over() -> None:
-    assert Scene().sentence(line("stuck", {"op": "raw", "outcome": "ok"})) is None
+    assert Scene().sentence({"op": "add", "outcome": "ok", "job": "slow"}) is None
