@@ -34,7 +34,8 @@ def _typed(argv: list[str]) -> int:
     import typer
     from typer.exceptions import TyperException
 
-    from emqproxy.commands import CommandError, app
+    from emqproxy.command_errors import CommandError
+    from emqproxy.commands import app
     from emqproxy.config import ConfigError
 
     try:

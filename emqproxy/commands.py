@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from emqproxy import __version__
+from emqproxy.command_errors import CommandError
+from emqproxy.simulate import simulate
 
 if TYPE_CHECKING:
     from emqproxy.scripts.catalogue import Catalogue
@@ -42,10 +44,6 @@ OwnCatalogue = Annotated[
     str | None,
     typer.Option("--catalogue", metavar="FILE", help="Your own catalogue.  [default: scripts.catalogue]"),
 ]
-
-
-class CommandError(Exception):
-    """One line that names the argument and says what to write instead."""
 
 
 @app.callback()
@@ -235,6 +233,9 @@ def healthcheck(context: typer.Context) -> int:
     from emqproxy import healthcheck as asking
 
     return asking.main(context.args)
+
+
+app.command()(simulate)
 
 
 @app.command()

