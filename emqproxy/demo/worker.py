@@ -23,7 +23,7 @@ import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -105,9 +105,10 @@ class Worker:
             async with asyncio.TaskGroup() as tasks:
                 timers = [tasks.create_task(self._renew_regularly()), tasks.create_task(self._sweep_regularly())]
                 self._slots = [tasks.create_task(self._work()) for _ in range(self._concurrency)]
-                await asyncio.wait(self._slots)
-                for timer in timers:  # not before: what still runs while closing is renewed to its end
-                    timer.cancel()
+                try:
+                    await asyncio.wait(self._slots)
+                finally:  # not before: what still runs while closing is renewed to its end
+                    await _stop(*self._slots, *timers)
         finally:
             self._held.clear()
             await self._commands.aclose()
@@ -120,8 +121,7 @@ class Worker:
         """
         self._closing.set()
         if force:
-            for slot in self._slots:
-                slot.cancel()
+            await _stop(*self._slots)
         await self._ended.wait()
 
     # --- From one job to the next -----------------------------------------------------------------------------------
@@ -167,8 +167,7 @@ class Worker:
             await asyncio.wait({task, closing}, return_when=asyncio.FIRST_COMPLETED)
             return await task if task.done() else None
         finally:
-            task.cancel()
-            closing.cancel()
+            await _stop(task, closing)
 
     # --- One attempt ------------------------------------------------------------------------------------------------
 
@@ -268,6 +267,14 @@ class Worker:
             except RedisError as error:
                 log.warning("%s: no stalled jobs were looked for: %s", self.name, error)
             await asyncio.sleep(self._stalled_ms / 1000)
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels until they have ended: before Python 3.12 `asyncio.wait_for`, which redis-py uses, may lose one."""
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=RETRY_S)
 
 
 def _client(url: str, name: str, timeout_s: float) -> Redis:
