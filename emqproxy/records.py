@@ -46,6 +46,8 @@ class ObserverSettings(msgspec.Struct, frozen=True, array_like=True):
     admin_host: str = ""
     """Where /metrics is served; empty for nowhere."""
     admin_port: int = 0
+    mode: str = "observe"
+    """Under which records come from here on; a label of what was decided."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -109,7 +111,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     op: str
     outcome: str
-    """`ok`, `refused`, `error`, `unknown`, `told`; `blocked`: refused by us, and `code` is what its client was given."""
+    """`ok`, `refused`, `error`, `unknown`, `told`; `blocked`: refused by us, and `code` is what its client got."""
     target: str | None = None
     code: int | None = None
     code_name: str | None = None

@@ -13,7 +13,7 @@ from emqproxy.observer.draft import Cells
 from emqproxy.observer.names import job_id, job_key, messaging_system, queue_name, text
 from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import CallSite, Hello, JobFields, Line, Peer
+from emqproxy.records import CallSite, Hello, JobFields, Line, Peer, Record
 
 LATE: Final = frozenset({Grade.LATE, Grade.CRITICAL, Grade.TOO_LATE})
 MOVES: Final = {
@@ -24,6 +24,10 @@ MOVES: Final = {
     "wait_children": ("active", "waiting-children"),
 }
 LOCK_LOST: Final = "LockLost"
+BLOCKED: Final = "enforcement_blocked"
+OTHER_ERROR: Final = "_OTHER"
+FAILED: Final = frozenset({"refused", "error"})
+"""Outcomes that the script or Redis answered."""
 
 
 def violates(line: Line, verdict: Verdict) -> bool:
@@ -37,13 +41,11 @@ def violates(line: Line, verdict: Verdict) -> bool:
 
 def error_type(line: Line) -> str | None:
     """`error.type`, of few values: what the script, Redis or we answered. None where nothing failed."""
-    match line.outcome:
-        case "refused" | "error":
-            return line.code_name or "_OTHER"
-        case "blocked":
-            return "enforcement_blocked"
-        case _:
-            return LOCK_LOST if line.op == "lapse" else None
+    if line.outcome in FAILED:
+        return line.code_name or OTHER_ERROR
+    if line.outcome == "blocked":
+        return BLOCKED
+    return LOCK_LOST if line.op == "lapse" else None
 
 
 def state_after(line: Line | Words) -> str | None:
@@ -70,11 +72,14 @@ class Words(NamedTuple):
     finding: int | None
     """A Finding's number, which is sooner hashed."""
     scope: str | None
+    action: str
+    rule: str | None
     violated: bool
 
 
-def words_of(line: Line, verdict: Verdict, *, violated: bool) -> Words:
-    """What `of_words` tells of them."""
+def words_of(record: Record, *, violated: bool) -> Words:
+    """What `of_words` tells of it."""
+    line, verdict = record.line, record.verdict
     return Words(
         line.op,
         line.outcome,
@@ -87,6 +92,8 @@ def words_of(line: Line, verdict: Verdict, *, violated: bool) -> Words:
         verdict.grade,
         None if verdict.finding is None else int(verdict.finding),
         verdict.scope,
+        record.action,
+        record.rule,
         violated,
     )
 
@@ -108,6 +115,8 @@ def of_words(words: Words) -> Cells:
         "emq.lock.grade": words.grade.value if words.grade else None,
         "emq.lock.finding": Finding(words.finding).word if words.finding else None,
         "emq.lock.scope": words.scope,
+        "emq.enforcement.action": words.action or None,
+        "emq.enforcement.rule": words.rule,
         "emq.violation": True if words.violated else None,
     }
 

@@ -43,8 +43,8 @@ class Notes(msgspec.Struct):
     """Who took it."""
     violated: bool = False
     """One of its operations was a violation."""
-    failed: bool = False
-    """One of its operations was an error."""
+    keep: bool = False
+    """One of its operations is told whatever the sampler says: a violation, an error, a broken rule."""
     holder: Holder | None = None
     """How it is told, once somebody asked."""
 
@@ -70,7 +70,7 @@ class Board:
         for attempt in snapshot.attempts:
             self._notes(attempt)
 
-    def seen(self, record: Record, *, violated: bool, failed: bool) -> Notes | None:
+    def seen(self, record: Record, *, violated: bool, keep: bool) -> Notes | None:
         """A record was told: its attempt, if it still lives, stands as it says. What is remembered of it."""
         attempt = record.verdict.attempt
         if attempt is None:
@@ -79,7 +79,7 @@ class Board:
             return None  # a straggler: its attempt was over before
         notes = self._notes(attempt)
         notes.violated = notes.violated or violated
-        notes.failed = notes.failed or failed
+        notes.keep = notes.keep or keep
         if record.line.op == "acquire" and record.line.job is not None:
             notes.job, notes.call, notes.peer = record.line.job, record.call, record.peer
         elif notes.peer is None:

@@ -1,7 +1,7 @@
 """The journal: one NDJSON line for one thing that happened to one job, field for field as CONTRACT.md's table.
 
-A field whose part is not built yet (`cause`, `because`, `evidence`, `action`, `rule`, `idle_ms`) is absent; a field
-that is there and unknown is null.
+A field whose part is not built yet (`cause`, `because`, `evidence`, `idle_ms`) is absent; a field that is there and
+unknown is null.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from emqproxy import logs
-from emqproxy.locks.events import AnyFact, Lapsed, LockFact, PerhapsGranted, QueueFact, Wiped
+from emqproxy.locks.events import Lapsed, LockFact, PerhapsGranted
 from emqproxy.observer.journal_file import JournalFile
-from emqproxy.observer.names import effect, job_id, queue_name, queue_of
+from emqproxy.observer.names import effect, subject
 from emqproxy.observer.timeline import Timeline, rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Anchor, Message, Record
@@ -54,6 +54,8 @@ class _Entry(msgspec.Struct):
     grade: str | None
     finding: str | None
     scope: str | None
+    action: str | None
+    rule: str | None
     took_us: int | None
     lag_us: int
 
@@ -124,7 +126,7 @@ class Journal:
         line, verdict, call, peer = record.line, record.verdict, record.call, record.peer
         fact, finding, grade = verdict.fact, verdict.finding, verdict.grade
         window, lapsed = fact.window, isinstance(fact, Lapsed)
-        db, prefix, queue, job = _subject(fact)
+        db, prefix, queue, job = subject(fact)
         token, worker, _ = self._tokens.name(fact.token if isinstance(fact, LockFact | PerhapsGranted) else b"")
         return _Entry(
             VERSION,
@@ -158,6 +160,8 @@ class Journal:
             grade.value if grade else None,
             finding.word if finding else None,
             verdict.scope,
+            record.action or None,
+            record.rule,
             None if lapsed else (window.closed - window.opened) // 1000,
             record.lag_ns // 1000,
         )
@@ -170,13 +174,3 @@ def _last_seq(line: bytes, run: str) -> int:
     except (msgspec.DecodeError, msgspec.ValidationError):
         return 0
     return last.seq if last.run == run else 0
-
-
-def _subject(fact: AnyFact) -> tuple[int | None, str | None, str | None, str | None]:
-    """What it is about: database, prefix, queue, job."""
-    queue = queue_of(fact)
-    if queue is None:
-        db = fact.db if isinstance(fact, Wiped) else fact.queue.db if isinstance(fact, QueueFact) else None
-        return db, None, None, None
-    name = queue_name(queue)
-    return queue.db, name.prefix, name.queue, job_id(queue, fact.lock) if isinstance(fact, LockFact) else None

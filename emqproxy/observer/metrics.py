@@ -23,7 +23,7 @@ from emqproxy.observer.metrics_table import (
     SCRIPTS_MAX,
 )
 from emqproxy.observer.names import queue_name, queue_of
-from emqproxy.records import Anchor, AttemptOver, Gauges, Message, Record, Snapshot
+from emqproxy.records import Anchor, AttemptOver, Gauges, Hello, Message, Record, Snapshot
 
 _TOOK_NS: Final = tuple(int(bound * 1e9) for bound in OPERATIONS.bounds)
 _PROCESSED_NS: Final = tuple(int(bound * 1e9) for bound in PROCESSED.bounds)
@@ -99,7 +99,7 @@ class _Held:
 class Metrics:
     """One consumer of messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str = "observe") -> None:
         self.records = 0
         self.gauges: Gauges | None = None
         """As they were told last."""
@@ -108,6 +108,10 @@ class Metrics:
         """By prefix and name."""
         self.nowhere = QueueFigures("", "")
         """What belongs to no queue."""
+        self.mode = mode
+        """Under which records come now."""
+        self.actions: dict[tuple[str, str, str], int] = {}
+        """Lines of judged calls, by mode, action and rule (empty where none was broken)."""
         self._by_key: dict[Queue, QueueFigures] = {}
         self._held: dict[Lock, _Held] = {}
         self._scripts: set[str] = set()
@@ -127,6 +131,8 @@ class Metrics:
             case Snapshot():
                 for attempt in message.attempts:
                     self._holds(attempt.lock, attempt, self._figures(attempt.queue))
+            case Hello():
+                self.mode = message.settings.mode
             case _:
                 self.on_gauges(message)
 
@@ -178,6 +184,9 @@ class Metrics:
         if told is None:
             told = self._first(figures, words)
         told.count += 1
+        if record.action:
+            decided = self.mode, record.action, record.rule or ""
+            self.actions[decided] = self.actions.get(decided, 0) + 1
         if call is not None:
             opened, closed = fact.window
             took_ns, took = closed - opened, told.took

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer import metrics_table as table
-from emqproxy.observer.attributes import LATE, LOCK_LOST, MOVES
+from emqproxy.observer.attributes import BLOCKED, FAILED, LATE, LOCK_LOST, MOVES, OTHER_ERROR
 from emqproxy.observer.metrics import MANY, Buckets, Metrics, QueueFigures, Told, Words
 from emqproxy.observer.metrics_table import OTHER, Metric
 from emqproxy.observer.names import messaging_system
@@ -81,6 +81,8 @@ class Reader:
         for figures, count in held.items():
             reading.add(table.HELD, (figures.name,), count)
         reading.add(table.OLDEST, (), oldest_s)
+        for decided, count in _decided(metrics.mode, metrics.actions).items():
+            reading.add(table.ENFORCEMENT, decided, count)
         reading.add(table.BLINDED, (), 0)
         reading.add(table.RECORDS, (), metrics.records)
         reading.add(table.DROPPED, (), metrics.dropped)
@@ -92,6 +94,13 @@ class Reader:
         if metrics.gauges is not None:
             _plane(reading, metrics.gauges, self._server)
         return reading
+
+
+def _decided(mode: str, actions: Mapping[tuple[str, str, str], int]) -> dict[Labels, int]:
+    """What was counted, and at 0 what this mode may come to: an increase from nothing would not be seen."""
+    possible = {"shadow": ("would_block",), "enforce": ("would_block", "blocked")}.get(mode, ())
+    untold: dict[Labels, int] = {(mode, action, rule): 0 for action in possible for rule in table.RULES}
+    return untold | dict(actions)
 
 
 def _line(reading: Reading, figures: QueueFigures, words: Words, told: Told) -> None:
@@ -110,10 +119,10 @@ def _line(reading: Reading, figures: QueueFigures, words: Words, told: Told) -> 
     if op == "reap":
         reading.add(table.STALLED, (queue, words[2] or OTHER), count)
     code = code_of(words)
-    if code is not None and script:
+    if code is not None and script and outcome != "blocked":  # then the script never ran
         reading.add(table.RETURNS, (script, code), count)
     if op in _OPERATIONS:
-        error = (code_name or "_OTHER") if outcome in ("refused", "error") else ""
+        error = BLOCKED if outcome == "blocked" else (code_name or OTHER_ERROR) if outcome in FAILED else ""
         name = _FINISHES.get(words[2] or "", op) if op == "finish" else op
         about = (messaging_system(figures.prefix), name, queue, error)
         reading.spread(table.OPERATIONS, about, told.took.counts[:], told.took.total / 1e9)
@@ -125,7 +134,9 @@ def violations_of(words: Words) -> list[str]:
     """The kinds of `emq.lock.violations` that such a line counts under; each at most once."""
     op, outcome, _, _, code_name, grade, finding, _ = words
     kinds = [grade.value] if grade is not None and grade in LATE else []
-    if outcome in ("refused", "blocked"):
+    if outcome == "blocked":
+        kinds.append(outcome)
+    elif outcome == "refused":
         kinds.append(code_name or outcome)
     if finding is not None and finding < Finding.DOUBTFUL:
         kinds.append(finding.word)

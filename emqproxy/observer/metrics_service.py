@@ -17,7 +17,7 @@ class MetricsService:
 
     def __init__(self, hello: Hello, telemetry: Telemetry, lines_lost: Callable[[], int]) -> None:
         settings, self._telemetry = hello.settings, telemetry
-        self._metrics = Metrics()
+        self._metrics = Metrics(settings.mode)
         reader = Reader(hello, self._metrics, self._spans, lines_lost)
         self._export = MetricsExport(hello, reader, scraped=bool(settings.admin_host))
         self._admin: Admin | None = None

@@ -7,6 +7,7 @@ What counts as `kind` of `emq.lock.violations`; one line of the journal may coun
 
     late, critical, too_late       a renewal's grade
     JobLockMismatch, RenewRefused, …   the `code_name` of what a script refused (`refused` where it has no name)
+    blocked                        what we refused
     double … straggler             a finding above doubtful
     lapse                          a deadline that passed without a renewal
 """
@@ -79,6 +80,15 @@ RETURNS: Final = Metric(
 STALLED: Final = Metric(
     "emq.jobs.stalled", "counter", "{job}", ("queue", "outcome"), "Jobs that a stalled sweep named."
 )
+ENFORCEMENT: Final = Metric(
+    "emq.enforcement.actions", "counter", "{line}", ("mode", "action", "rule"),
+    "What became of judged calls, one for each job that they named: passed, would_block, blocked; by which rule.",
+)  # fmt: skip
+RULES: Final = (
+    "raw_lock_write", "unknown_script", "zero_token", "zombie_write", "lapsed_holder", "malformed_call", "bad_duration",
+    "mass_delete",
+)  # fmt: skip
+"""Every `rule` there is: each is told from the start on, at 0."""
 UNRECOGNISED: Final = Metric(
     "emq.scripts.unrecognized", "counter", "{call}", (), "Script calls on queue-like keys that nobody knows."
 )
@@ -137,9 +147,9 @@ PROCESSED: Final = Metric(
 )  # fmt: skip
 
 METRICS: Final = (
-    RENEWALS, AGE_RATIO, REMAINING, VIOLATIONS, HELD, OLDEST, TRANSITIONS, RETURNS, STALLED, UNRECOGNISED, GUESSED,
-    NOSCRIPT, CONNECTIONS, INFLIGHT, OVERHEAD, BYTES, LOOP_LAG, BLINDED, FAULTS, RELOADS, RECORDS, DROPPED, SPANS,
-    LINES_LOST, RESTARTS, BUILD, CALLS, OPERATIONS, SENT, CONSUMED, PROCESSED,
+    RENEWALS, AGE_RATIO, REMAINING, VIOLATIONS, HELD, OLDEST, TRANSITIONS, RETURNS, STALLED, ENFORCEMENT, UNRECOGNISED,
+    GUESSED, NOSCRIPT, CONNECTIONS, INFLIGHT, OVERHEAD, BYTES, LOOP_LAG, BLINDED, FAULTS, RELOADS, RECORDS, DROPPED,
+    SPANS, LINES_LOST, RESTARTS, BUILD, CALLS, OPERATIONS, SENT, CONSUMED, PROCESSED,
 )  # fmt: skip
 PROMETHEUS_NAMES: Final = tuple(metric.prometheus for metric in METRICS)
 """What alert rules and dashboards may name; a histogram's series end in `_bucket`, `_sum`, `_count`."""

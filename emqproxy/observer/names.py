@@ -56,6 +56,26 @@ def queue_of(fact: AnyFact) -> Queue | None:
     return fact.queue if isinstance(fact, LockFact | QueueFact) and fact.queue.prefix else None
 
 
+class Subject(NamedTuple):
+    """What a line is about; None where it is about no such thing, or about more than one."""
+
+    db: int | None
+    prefix: str | None
+    queue: str | None
+    job: str | None
+
+
+def subject(fact: AnyFact) -> Subject:
+    """Of a fact."""
+    queue = queue_of(fact)
+    if queue is None:
+        db = fact.db if isinstance(fact, Wiped) else fact.queue.db if isinstance(fact, QueueFact) else None
+        return Subject(db, None, None, None)
+    name = queue_name(queue)
+    job = job_id(queue, fact.lock) if isinstance(fact, LockFact) else None
+    return Subject(queue.db, name.prefix, name.queue, job)
+
+
 def effect(fact: Fact) -> str:
     """The fact's class in the journal's words: `held_by_other`."""
     return _EFFECTS[type(fact).__name__]

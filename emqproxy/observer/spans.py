@@ -60,9 +60,10 @@ SHAPES: Final = {
     "reap": Shape("stall", SpanKind.INTERNAL, None),
     "lapse": Shape("lapse", SpanKind.INTERNAL, None),
 }
-"""By the journal's `op`; what is not here is no transition of a job and makes no span."""
+"""By the journal's `op`; what is not here is no transition of a job and makes no span, unless a rule is broken."""
+_WRITE: Final = Shape("write", SpanKind.CLIENT, None)
 _FINISHES: Final = {"completed": "complete", "failed": "fail"}
-_ROOTS: Final = frozenset({"add", "raw", "reap", "remove"})
+_ROOTS: Final = frozenset({"add", "raw", "reap", "remove", "write"})
 """What is done to a job, not by its holder: never under an attempt."""
 
 
@@ -104,31 +105,34 @@ class Spans:
         line, verdict = record.line, record.verdict
         fact, attempt = verdict.fact, verdict.attempt
         violated, error = attributes.violates(line, verdict), attributes.error_type(line)
+        keep = violated or error is not None or record.rule is not None
         notes = None
         if attempt is not None and attempt_key(attempt) not in self._ended:
             # Otherwise it is a verdict that waited, and comes after its attempt's end.
-            notes = self._board.seen(record, violated=violated, failed=error is not None)
-        if isinstance(fact, LockFact) and line.op in SHAPES and self._draws(record, violated=violated):
+            notes = self._board.seen(record, violated=violated, keep=keep)
+        if isinstance(fact, LockFact) and self._draws(record, keep=keep):
             holder = self._holder(attempt, notes) if attempt is not None else None
-            made = self._operation(record, fact, holder, violated=violated, error=error)
+            made = self._operation(record, fact, holder, violated=violated, keep=keep)
             if line.op == "reap":
                 self._sweeps.named(record, fact, self._told.trace_id(fact.lock), made)
         for over in verdict.over:
             own = isinstance(fact, LockFact) and over.token == fact.token and over.lock == fact.lock
             self._attempt_over(over, attributes.state_after(line) if own else None)
-        if violated and attempt is not None and attempt.end is not None:
-            self._keep_late(attempt)
+        if (violated or record.rule is not None) and attempt is not None and attempt.end is not None:
+            self._keep_late(attempt, violated=violated)
 
-    def _draws(self, record: Record, *, violated: bool) -> bool:
+    def _draws(self, record: Record, *, keep: bool) -> bool:
         """The first renewal, every flagged one, and healthy ones up to the limit: judged from the attempt's own count,
         so that a restart of ours changes nothing."""
         attempt = record.verdict.attempt
-        if record.line.op != "renew" or violated or record.line.outcome != "ok" or attempt is None:
+        if record.line.op not in SHAPES:
+            return record.rule is not None
+        if record.line.op != "renew" or keep or record.line.outcome != "ok" or attempt is None:
             return True
         return attempt.renewals <= 1 or attempt.renewals - attempt.late <= self.renewals_max
 
     def _operation(
-        self, record: Record, fact: LockFact, holder: Holder | None, *, violated: bool, error: str | None
+        self, record: Record, fact: LockFact, holder: Holder | None, *, violated: bool, keep: bool
     ) -> int | None:
         """Makes the span of one line; its id, or None where it was not sampled. `holder`: of the record's attempt."""
         line, verdict, told = record.line, record.verdict, self._told
@@ -136,21 +140,21 @@ class Spans:
         if attempt is None or attempt.lock != fact.lock:
             holder = None
         trace_id = holder.trace_id if holder is not None else told.trace_id(fact.lock)
-        if not self._emitter.wants(trace_id, keep=violated or error is not None):
+        if not self._emitter.wants(trace_id, keep=keep):
             return None
         if holder is not None and attempt is not None and attempt.token == fact.token:
             speaker = holder.speaker
         else:
             speaker = told.speaker(fact.queue, fact.lock, fact.token)
         parent_id = holder.span_id if holder is not None else self._ended_by(record, fact)
-        shape = SHAPES[line.op]
+        shape = SHAPES.get(line.op, _WRITE)
         name = _FINISHES.get(line.target or "", shape.name) if line.op == "finish" else shape.name
         groups = [
             told.operation(name, shape.type, fact.queue),
             speaker,
             told.call(record.call),
             told.peer(record.peer),
-            told.words(attributes.words_of(line, verdict, violated=violated)),
+            told.words(attributes.words_of(record, violated=violated)),
         ]
         if verdict.age_ms is not None or verdict.remaining_ms is not None or line.op == "renew":
             groups.append(Group(attributes.of_figures(line, verdict)))
@@ -176,7 +180,7 @@ class Spans:
                 end_ns=end_ns,
                 attributes=tuple(groups),
                 links=tuple(found),
-                error=error,
+                error=attributes.error_type(line),
             )
         )
         return span_id
@@ -208,19 +212,19 @@ class Spans:
         if len(self._ended) > _ENDED_MAX:
             self._ended.popitem(last=False)
 
-    def _keep_late(self, attempt: Attempt) -> None:
+    def _keep_late(self, attempt: Attempt, *, violated: bool) -> None:
         """A violation after the end of an attempt that was not sampled: its span is made now, or the violation would
-        stand below a parent that nobody made."""
+        stand below a parent that nobody made. So it is with a broken rule."""
         key = attempt_key(attempt)
         if self._ended.get(key) is False:
-            notes = Notes(attempt, self._timeline.wall_ns(attempt.started.closed), violated=True)
+            notes = Notes(attempt, self._timeline.wall_ns(attempt.started.closed), violated=violated, keep=True)
             self._ended[key] = self._process(attempt, notes, None)
 
     def _process(self, attempt: Attempt, notes: Notes, state: str | None) -> bool:
         violated = notes.violated or attempt.late > 0 or attempt.refused > 0
         told, holder = self._told, self._holder(attempt, notes)
         error = None if attempt.end is End.RELEASED else attributes.LOCK_LOST
-        keep = violated or notes.failed or attempt.lapsed or error is not None
+        keep = violated or notes.keep or attempt.lapsed or error is not None
         if not self._emitter.wants(holder.trace_id, keep=keep):
             return False
         groups = [

@@ -20,6 +20,7 @@ def hello(config: Config, run: str, restarts: int) -> Hello:
         log_level=config.log_level,
         admin_host=admin.host if admin is not None else "",
         admin_port=admin.port if admin is not None else 0,
+        mode=config.mode,
     )
     tcp = upstream.kind == "tcp"
     address, port = (upstream.host, upstream.port) if tcp else (upstream.path, None)

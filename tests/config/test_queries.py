@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from emqproxy.locks.policy import Action
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer.metrics_table import METRICS, PROMETHEUS_NAMES
 from emqproxy.scripts.answers import CODE_NAMES, RENEW_REFUSED
@@ -67,6 +68,7 @@ def test_the_values_that_rules_look_for_are_ones_that_occur() -> None:
         "kind": {"lapse", "refused", RENEW_REFUSED, *CODE_NAMES.values(), *(finding.word for finding in Finding)},
         "result": {"ok", "failed", "exported", "dropped", "shed"},
         "job": {"emqproxy"},
+        "action": {action.value for action in Action},
     }
     for expression in manifests.expressions():
         for _, matchers in manifests.selectors(expression):

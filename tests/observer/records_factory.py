@@ -23,6 +23,7 @@ from emqproxy.locks.events import (
     Queue,
     Released,
     Renewed,
+    Untouched,
     Window,
 )
 from emqproxy.locks.verdicts import Attempt, End, Finding, Grade, Verdict
@@ -165,6 +166,12 @@ class Story:
         verdict = Verdict(fact, Finding.SOUND, over=over, at=fact.window.closed)
         return Record(self._seq(), line, verdict, sweeper, call("moveStalledJobsToWait-8"))
 
+    def finish_blocked(self, at_ms: float, rule: str = "lapsed_holder") -> Record:
+        """Refused by us: the script never ran, its client was given what it would have answered."""
+        fact = Untouched(self._place(), window(at_ms), self.lock, self.queue, self.token)
+        line = Line("finish", "blocked", target="completed", code=-6, code_name="JobLockMismatch")
+        return decided(self.record(fact, line, "moveToFinished-14", finding=None), "blocked", rule)
+
     # ------------------------------------------------------------------ parts
 
     def record(self, fact: LockFact, line: Line, script: str, **figures: object) -> Record:
@@ -186,6 +193,11 @@ class Story:
     def _end(self, end: End, ended: Window) -> Attempt:
         self.attempt = msgspec.structs.replace(self._now(), end=end, ended=ended)
         return self.attempt
+
+
+def decided(record: Record, action: str, rule: str | None = None) -> Record:
+    """The same, of a data plane that judges its calls."""
+    return msgspec.structs.replace(record, action=action, rule=rule)
 
 
 def blind(numbers: Numbers, at_ms: float) -> Record:

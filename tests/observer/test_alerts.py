@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
 from emqproxy import logs
-from emqproxy.locks.verdicts import Grade
+from emqproxy.locks.events import Nothing, Place, Queue
+from emqproxy.locks.verdicts import Grade, Verdict
 from emqproxy.observer.alerts import Alerts
 from emqproxy.observer.ids import trace_id
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import Message
-from tests.observer.records_factory import TOKEN, Story, blind
+from emqproxy.records import CallSite, Line, Message, Record
+from tests.observer.records_factory import TOKEN, Story, blind, decided, window
 
 
 @pytest.fixture
@@ -52,6 +54,42 @@ def test_late_critical_too_late_and_the_lapse_are_said_with_their_figures(log: S
     assert late["token"] == Tokens("fingerprint").name(TOKEN).token
     assert late["trace_id"] == f"{trace_id('ns', 0, b'emq:orders:42'):032x}"
     assert TOKEN.decode() not in log.getvalue()
+
+
+def test_a_blocked_call_is_one_line_that_names_who_was_refused_what_and_why(log: StringIO) -> None:
+    story = Story()
+    story.acquire(0)
+    first = story.finish_blocked(5)
+    place = first.verdict.fact.place
+    others = [
+        msgspec.structs.replace(
+            first, verdict=Verdict(msgspec.structs.replace(fact, place=place._replace(part=part)), None)
+        )
+        for part, fact in enumerate([first.verdict.fact] * 3, 1)
+    ]
+    (line,) = said(log, first, *others)  # as of a batch renewal
+    assert (line["event"], line["action"], line["rule"]) == ("finish blocked", "blocked", "lapsed_holder")
+    assert (line["client"], line["client_name"]) == ("127.0.0.1:51234", "emq:b3JkZXJz:w:one")
+    assert (line["script"], line["queue"], line["job"]) == ("moveToFinished-14", "orders", "42")
+    assert TOKEN.decode() not in log.getvalue()
+    assert len(said(log, story.finish_blocked(6), story.finish_blocked(7))) == 3  # with the one before
+
+
+def test_a_blocked_call_that_names_no_job_is_said_too(log: StringIO) -> None:
+    line = Line("wipe", "blocked")
+    call = CallSite("FLUSHALL", "FLUSHALL", "", "", "")
+    fact = Nothing(Place(7, 1), window(5), Queue(3, b""))
+    record = Record(1, line, Verdict(fact, None), Story().peer, call, action="blocked", rule="mass_delete")
+    (told,) = said(log, record)
+    assert (told["event"], told["rule"], told["script"], told["db"]) == ("wipe blocked", "mass_delete", "FLUSHALL", 3)
+    assert "job" not in told
+
+
+def test_what_would_be_blocked_is_a_line_only_where_it_is_a_violation(log: StringIO) -> None:
+    story = Story()
+    passed = decided(story.acquire(0), "would_block", "bad_duration")
+    (line,) = said(log, passed, decided(story.renew_refused(5), "would_block", "lapsed_holder"))
+    assert (line["event"], line["action"], line["rule"]) == ("renew refused", "would_block", "lapsed_holder")
 
 
 def test_a_flood_is_cut_and_counted(log: StringIO) -> None:

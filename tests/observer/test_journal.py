@@ -15,11 +15,11 @@ from emqproxy.observer.journal_file import JournalFile
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Policy, Tokens
 from emqproxy.records import CallSite, Line, Message, Record
-from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, RUN, TOKEN, Story, blind, call, window
+from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, RUN, TOKEN, Story, blind, call, decided, window
 
 FIELDS = (
     "v,run,seq,time,op,outcome,target,code,code_name,db,prefix,queue,job,token,worker,script,sha,match,conn,client,"
-    "client_name,opened_ns,closed_ns,effect,ttl_ms,age_ms,remaining_ms,grade,finding,scope,took_us,lag_us"
+    "client_name,opened_ns,closed_ns,effect,ttl_ms,age_ms,remaining_ms,grade,finding,scope,action,rule,took_us,lag_us"
 )
 
 
@@ -80,9 +80,30 @@ def test_a_renewal_in_full(path: Path) -> None:
         "grade": "late",
         "finding": "sound",
         "scope": None,
+        "action": None,
+        "rule": None,
         "took_us": 400,
         "lag_us": 73,
     }
+
+
+def test_what_was_decided_on_a_call_stands_on_its_line(path: Path) -> None:
+    story = Story()
+    batch = [
+        decided(story.acquire(0), "passed"),
+        decided(story.renew(5, Grade.LATE), "would_block", "zero_token"),
+        story.finish_blocked(6),
+        story.renew(7),
+        story.lapse(60_000),
+        blind(story.numbers, 60_001),
+    ]
+    lines = told(path, *batch)
+    assert [(line["action"], line["rule"]) for line in lines] == [
+        ("passed", None), ("would_block", "zero_token"), ("blocked", "lapsed_holder"),
+        (None, None), (None, None), (None, None),
+    ]  # fmt: skip
+    blocked = lines[2]
+    assert (blocked["outcome"], blocked["code"], blocked["effect"]) == ("blocked", -6, "untouched")
 
 
 def test_a_refused_renewal(path: Path) -> None:

@@ -43,7 +43,7 @@ def _sdk_logs() -> Iterator[None]:
 class Made:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, scraped: bool = True, **variables: str) -> None:
         monkeypatch.setattr("os.environ", environment(**variables))
-        self.metrics, self.numbers = Metrics(), Numbers()
+        self.metrics, self.numbers = Metrics("enforce"), Numbers()
         self.metrics.on(ANCHOR)
         reader = Reader(hello(), self.metrics, lambda: {"exported": 1}, lambda: 0)
         self.export = MetricsExport(hello(), reader, scraped=scraped)

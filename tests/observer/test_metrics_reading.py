@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from emqproxy.locks.policy import Rule
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer import metrics_table as table
 from emqproxy.observer.metrics import MANY, Metrics
 from emqproxy.observer.metrics_reading import Reader, Reading, code_of, states_of, violations_of
-from emqproxy.records import Calls, Gauges, Spread
-from tests.observer.records_factory import ANCHOR, Numbers, Story, blind, hello
+from emqproxy.records import Calls, Gauges, ObserverSettings, Spread
+from tests.observer.records_factory import ANCHOR, Numbers, Story, blind, decided, hello
 
 NONE = Spread((), 0)
 
@@ -45,6 +46,7 @@ def read(*messages: object, restarts: int = 0) -> Reading:
         (("acquire", "ok", None, None, None, None, Finding.DOUBLE, ""), ["double"]),
         (("lapse", "told", None, None, None, None, Finding.SOUND, ""), ["lapse"]),
         (("acquire", "error", None, None, "WRONGTYPE", None, None, ""), []),
+        (("finish", "blocked", "completed", -6, "JobLockMismatch", None, None, ""), ["blocked"]),
     ],
 )
 def test_kinds_of_violations(words: tuple, kinds: list[str]) -> None:
@@ -103,6 +105,43 @@ def test_losses_are_told_from_the_start_and_blind_connections_where_they_belong(
     assert reading.numbers[table.LINES_LOST] == {(): 5}
     assert reading.numbers[table.SPANS] == {("exported",): 3, ("shed",): 4}
     assert read(blind(Numbers(), 1)).numbers[table.BLINDED] == {(): 1}
+
+
+def test_what_was_decided_is_counted_by_mode_action_and_rule() -> None:
+    story = Story()
+    shadow, enforce = hello(ObserverSettings(mode="shadow")), hello(ObserverSettings(mode="enforce"))
+    reading = read(
+        story.acquire(0),
+        shadow,
+        decided(story.renew(1), "passed"),
+        decided(story.renew(2), "passed"),
+        decided(story.renew(3), "would_block", "zero_token"),
+        enforce,
+        story.finish_blocked(4),
+    )
+    told = reading.numbers[table.ENFORCEMENT]
+    assert {labels: count for labels, count in told.items() if count} == {
+        ("shadow", "passed", ""): 2, ("shadow", "would_block", "zero_token"): 1,
+        ("enforce", "blocked", "lapsed_holder"): 1,
+    }  # fmt: skip
+
+
+def test_what_was_blocked_was_not_run_and_its_code_is_no_scripts() -> None:
+    reading = read(Story().finish_blocked(4))
+    assert table.RETURNS not in reading.numbers
+    assert reading.numbers[table.TRANSITIONS] == {("orders", "active", "completed", "blocked"): 1}
+    assert list(reading.spreads[table.OPERATIONS]) == [("echomq", "complete", "orders", "enforcement_blocked")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "actions"), [("observe", set()), ("shadow", {"would_block"}), ("enforce", {"would_block", "blocked"})]
+)
+def test_what_may_be_blocked_is_told_before_it_is(mode: str, actions: set[str]) -> None:
+    reading = Reader(hello(), Metrics(mode), dict, lambda: 0).read()
+    rules = {rule.value for rule in Rule}
+    expected = {(mode, action, rule) for action in actions for rule in rules}
+    assert set(reading.numbers.get(table.ENFORCEMENT, {})) == expected
+    assert set(table.RULES) == rules
 
 
 def test_every_label_has_its_value() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, TraceIdRatioBased
+from opentelemetry.trace import StatusCode
 
 from emqproxy.locks.verdicts import Grade
 from emqproxy.observer import ids
 from emqproxy.observer.sampling import sampler_from_environment
 from tests.observer.drawing import draw, memory, names, one, parent_id
-from tests.observer.records_factory import Story
+from tests.observer.records_factory import Story, decided
 
 
 def test_a_trace_is_whole_or_absent_and_the_trace_id_decides() -> None:
@@ -46,6 +47,29 @@ def test_a_straggler_brings_the_attempt_that_was_not_kept() -> None:
     spans = draw([story.acquire(0), story.finish(5), story.finish_refused(9)], sampler=ALWAYS_OFF)
     assert names(spans) == ["complete orders", "process orders"]
     assert parent_id(spans[0]) == spans[1].context.span_id
+
+
+def test_what_breaks_a_rule_is_kept_with_its_attempt_and_need_be_no_violation() -> None:
+    story = Story()
+    batch = [story.acquire(0), decided(story.renew(5), "would_block", "bad_duration"), story.finish(9)]
+    spans = draw(batch, sampler=ALWAYS_OFF)
+    assert names(spans) == ["renew orders", "process orders"]
+    assert "emq.violation" not in one(spans, "process orders").attributes
+    story = Story()
+    spans = draw([story.acquire(0), story.finish(5), story.finish_blocked(9)], sampler=ALWAYS_OFF)
+    assert names(spans) == ["complete orders", "process orders"]
+    assert parent_id(spans[0]) == spans[1].context.span_id
+    assert spans[0].attributes["emq.enforcement.rule"] == "lapsed_holder"
+    assert spans[0].status.status_code is StatusCode.ERROR
+
+
+def test_in_observe_mode_nothing_is_said_of_rules_and_in_the_others_of_every_call() -> None:
+    story = Story()
+    plain = draw([story.acquire(0), story.lapse(60_000)])
+    assert not [span for span in plain if "emq.enforcement.action" in span.attributes]
+    judged = draw([decided(Story().acquire(0), "passed")])
+    assert [span.attributes["emq.enforcement.action"] for span in judged] == ["passed"]
+    assert "emq.enforcement.rule" not in judged[0].attributes
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
 from emqproxy.locks.events import Deleted, Overwritten, Place, Untouched
@@ -11,7 +12,7 @@ from emqproxy.locks.verdicts import End, Finding, Verdict
 from emqproxy.observer import ids
 from emqproxy.records import CallSite, JobFields, Line, Record
 from tests.observer.drawing import draw, one
-from tests.observer.records_factory import Story, call, window
+from tests.observer.records_factory import Story, call, decided, window
 
 
 def told_by(span: ReadableSpan) -> dict[str, object]:
@@ -65,6 +66,22 @@ def test_writes_make_no_span_and_refused_removals_are_errors() -> None:
         StatusCode.ERROR,
         "JobLocked",
     )
+
+
+def test_a_write_that_breaks_a_rule_is_told_whether_it_passed_or_not() -> None:
+    story = Story()
+    write = untouched(story, Line("write", "ok", code=0), "updateProgress-3")
+    (shadowed,) = draw([decided(write, "would_block", "zombie_write")], sampler=ALWAYS_OFF)
+    told = told_by(shadowed)
+    assert (shadowed.name, shadowed.parent, shadowed.status.status_code) == ("write orders", None, StatusCode.UNSET)
+    assert (told["emq.enforcement.action"], told["emq.enforcement.rule"]) == ("would_block", "zombie_write")
+    assert "emq.violation" not in told
+    refused = untouched(story, Line("write", "blocked"), "updateProgress-3")
+    (blocked,) = draw([decided(refused, "blocked", "zombie_write")], sampler=ALWAYS_OFF)
+    told = told_by(blocked)
+    assert (blocked.status.status_code, told["error.type"]) == (StatusCode.ERROR, "enforcement_blocked")
+    assert (told["emq.enforcement.action"], told["emq.violation"], told["emq.outcome"]) == ("blocked", True, "blocked")
+    assert draw([decided(write, "passed")]) == []
 
 
 def test_an_unknown_script_is_named_by_its_sha() -> None:

@@ -12,10 +12,11 @@ def test_every_setting_of_the_observer_is_told() -> None:
         "trace": {"namespace": "prod", "token": "off", "token_key": "k", "renewals_per_attempt": 7},
         "observer": {"journal": "/j", "journal_max_bytes": 9, "admin": "[::1]:9999"},
         "log_level": "debug",
+        "mode": "shadow",
         "upstream": "redis://:secret@redis:6390/2",
     }
     told = hello(Config.model_validate(given), "run", 3)
-    assert told.settings == ObserverSettings("prod", "off", "k", 7, "/j", 9, "debug", "::1", 9999)
+    assert told.settings == ObserverSettings("prod", "off", "k", 7, "/j", 9, "debug", "::1", 9999, "shadow")
     default = ObserverSettings()
     untold = [field for field in default.__struct_fields__ if getattr(told.settings, field) == getattr(default, field)]
     assert untold == []
