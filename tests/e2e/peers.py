@@ -28,8 +28,8 @@ class Peer:
     """A worker or producer process.
 
     `kind`: `ioredis`, `ioredis5`, `node-redis` (npm bullmq), `bullmq5`, `bullmq4` (npm bullmq of those lines, with
-    ioredis 5), `python`, `python-redis7`, `python-bullmq2` (PyPI bullmq; the last one with the scripts of npm 5.65.1)
-    or `go` (our own worker on go-redis; no producer).
+    ioredis 5), `python`, `python-redis7`, `python-bullmq2` (PyPI bullmq; the last one with the scripts of npm 5.65.1),
+    `go` (our own worker on go-redis; no producer) or `reference` (emqproxy's reference worker; no producer).
     """
 
     def __init__(self, kind: str, program: str, config: dict[str, Any]) -> None:
@@ -37,6 +37,8 @@ class Peer:
         if kind == "go":
             command = [str(go_worker())]
             config = {**config, "commands": str(WHEEL_SCRIPTS)}
+        elif kind == "reference":
+            command = [sys.executable, "-W", "ignore", str(HERE / "reference_worker.py")]
         elif kind.startswith("python"):
             command = [sys.executable, "-W", "ignore", str(HERE / "python_worker.py")]
             if kind == "python-redis7":

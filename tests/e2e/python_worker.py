@@ -97,6 +97,11 @@ class Processors:
     async def nap(self, job: Any, token: str, first: bool) -> None:
         await asyncio.sleep(job.data["ms"] / 1000)
 
+    async def stumble(self, job: Any, token: str, first: bool) -> None:
+        await asyncio.sleep(job.data["ms"] / 1000)
+        if job.attemptsMade < job.data["fails"]:
+            raise RuntimeError(f"stumbled {job.attemptsMade}")
+
 
 async def produce(config: dict[str, Any]) -> None:
     """Adds the jobs, says their ids, ends."""

@@ -54,6 +54,10 @@ const processors = {
   hold: async job => { await gate(job.id).opened; },
   hang: async () => { await new Promise(() => {}); },
   nap: async job => { await new Promise(resolve => setTimeout(resolve, job.data.ms)); },
+  stumble: async job => {
+    await new Promise(resolve => setTimeout(resolve, job.data.ms));
+    if (job.attemptsMade < job.data.fails) throw new Error(`stumbled ${job.attemptsMade}`);
+  },
 };
 
 async function run(job, token) {
