@@ -99,7 +99,8 @@ def _of_one(job: Planned, lines: Sequence[Line], outcome: Outcome) -> Iterator[s
             yield f"refused: {told(line)}"
     reaped = _of("reap", lines)
     for line in reaped:
-        owner = [other for other in _of("acquire", lines) if int(other["seq"]) < int(line["seq"])][-1:]
+        # Lines stand in the order in which answers were read: who takes it next may stand before the sweep.
+        owner = [other for other in _of("acquire", lines) if int(other["closed_ns"]) <= int(line["opened_ns"])][-1:]
         if not owner or speaker(owner[0]) not in outcome.killed:
             yield "it stalled though its worker was not killed"
     taken = len(_of("acquire", lines))
@@ -119,7 +120,7 @@ def _errors(outcome: Outcome) -> Iterator[str]:
     """PyPI's worker lets go of a job only after the answer to its finish: a renewal sent meanwhile is refused, and it
     says so of a job that it has just finished.
     """
-    raced = {line["job"] for line in outcome.journal if line.get("cause") == "benign_renew_race"}
+    raced = {line["job"] for line in outcome.journal if (line["op"], line["outcome"]) == ("renew", "refused")}
     for worker, errors in outcome.errors.items():
         for error in errors:
             if not (worker.startswith("python") and error.rpartition("could not renew lock for job ")[2] in raced):
@@ -147,10 +148,12 @@ def summary(plan: Sequence[Planned], outcome: Outcome) -> str:
     more = sum(outcome.begun.values()) - sum(job.made for job in plan)
     retried = sum(job.made - 1 for job in plan)
     stalls = sum(counts.get("stc", 0) for counts in outcome.hashes.values())
+    causes = Counter(str(line.get("cause")) for line in outcome.journal if line["outcome"] == "refused")
     ended = f"{len(outcome.completed)} completed, {len(outcome.failed)} failed for good, {retried} retries"
     lines = [
         f"{len(plan)} jobs: {ended}; {len(outcome.killed)} workers killed, {stalls} stalls, begun once more: {more}",
         "journal: " + ", ".join(f"{count} {op}" for op, count in sorted(ops.items())),
         "findings: " + ", ".join(f"{count} {finding}" for finding, count in sorted(findings.items())),
+        "refused: " + ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items())),
     ]
     return "\n".join(lines)
