@@ -54,9 +54,10 @@ class Account:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._live.stop()
 
-    def begin(self, job: str) -> None:
-        """The next job's story begins."""
-        self._print(Text.assemble("\n", (job, "bold"), f": {TITLES[job]}"))
+    def begin(self, job: str, *, again: bool = False) -> None:
+        """The next job's story begins; or the same `again`."""
+        title = "once more, as this machine stood still for too long" if again else TITLES[job]
+        self._print(Text.assemble("\n", (job, "bold"), f": {title}"))
 
     def direct(self, words: str) -> None:
         """What the demo itself does, as a user or a misfortune would."""

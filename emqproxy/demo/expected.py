@@ -170,11 +170,20 @@ class Story:
 
     def __init__(self) -> None:
         self._jobs = {job: Progress(job) for job in JOBS}
+        self._ids = {job: job for job in JOBS}
+
+    def begin(self, job: str, job_id: str) -> None:
+        """From here on a job is played under this id, from its beginning."""
+        self._jobs[job], self._ids[job] = Progress(job), job_id
+
+    def ids(self) -> Mapping[str, str]:
+        """By job, the id under which it was played last."""
+        return self._ids
 
     def see(self, line: Line) -> list[Seen]:
         """The steps that this line of the journal shows; any job's, or none's."""
-        progress = self._jobs.get(str(line.get("job")))
-        return [] if progress is None else progress.see(line)
+        played = [job for job, job_id in self._ids.items() if job_id == line.get("job")]
+        return [seen for job in played for seen in self._jobs[job].see(line)]
 
     def is_whole(self, job: str) -> bool:
         """Whether every step of the job was seen."""

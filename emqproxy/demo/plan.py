@@ -32,11 +32,23 @@ STALLS_MAX: Final = 9
 """How often a job may stall before it fails for good: on a machine that stands still now and then, none is to."""
 BLOCKED_TO: Final = 0.70
 """The slow worker's event loop stands still until this share of its lock has passed: past 0.60 a renewal is late."""
+LINGER_S: Final = 0.2
+"""So long the blocked worker computes on when another has the job: that is known everywhere by then."""
 
 
-def job_key(job: str) -> str:
+def job_id(job: str, number: int) -> str:
+    """The id under which a job is played for the first time, and again where the machine stood still for too long."""
+    return job if number == 1 else f"{job}-{number}"
+
+
+def played(job_id: str) -> str:
+    """Which of JOBS is played under an id."""
+    return job_id.partition("-")[0]
+
+
+def job_key(job_id: str) -> str:
     """The key of a job's hash; its lock's is this and `:lock`."""
-    return f"{PREFIX}:{QUEUE}:{job}"
+    return f"{PREFIX}:{QUEUE}:{job_id}"
 
 
 def gate_key(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from rich.console import Console
 
+from emqproxy.demo import plan
 from emqproxy.demo.account import Account
 from emqproxy.demo.children import CannotStartError, Children, InterruptedDemo
 from emqproxy.demo.expected import REFUSAL, RENEWAL, SWEEP, Line, Seen, Story
@@ -26,6 +27,9 @@ CANNOT_START: Final = 3
 INTERRUPTED: Final = 130
 STORY_S: Final = 90.0
 """The longest the story may take on a slow machine; about 20 s is usual."""
+JOB_S: Final = 20.0
+"""So long a job's story may take, five of which are usual, before it is played again."""
+TRIES: Final = 3
 _LOOK_S: Final = 0.05
 _GATE_OPENS: Final = {(HEALTHY, RENEWAL), (SLOW, RENEWAL), (ROBBED, REFUSAL), (STUCK, REFUSAL), (KILLED, SWEEP)}
 """What must have been seen of a job before whoever works on it may come to its end."""
@@ -66,7 +70,7 @@ def _tell(out: Console, children: Children, otlp: str | None, keep: bool) -> int
         play = Play(children, stage, account)
         play.play()
     missing = play.story.missing()
-    sum_up(out, play.lines, missing, otlp)
+    sum_up(out, play.lines, play.story.ids(), missing, otlp)
     for name in play.ended_early():
         out.print(f"\nThe {name} ended early. Its last words:\n{children.said(name)}", markup=False)
     if keep:
@@ -84,7 +88,7 @@ class Play:
         self._stage = stage
         self._account = account
         self._journal = JournalReader(stage.journal)
-        self._killed: str | None = None
+        self._killed: set[str] = set()
         self.story = Story()
         self.lines: list[Line] = []
 
@@ -94,17 +98,29 @@ class Play:
         """
         until = time.monotonic() + STORY_S
         for job in JOBS:
-            self._account.begin(job)
-            self._stage.add(job)
-            while not self.story.is_whole(job):
+            for number in range(1, TRIES + 1):
+                if self._plays(job, number, until):
+                    break
                 if time.monotonic() > until or self.ended_early():
                     return
-                self._look()
         self._stage.open_gate(OVER)
 
+    def _plays(self, job: str, number: int, until: float) -> bool:
+        """Plays one job; whether all of it was seen."""
+        job_id = plan.job_id(job, number)
+        self.story.begin(job, job_id)
+        self._account.begin(job, again=number > 1)
+        self._stage.add(job_id)
+        until = min(until, time.monotonic() + JOB_S)
+        while not self.story.is_whole(job) and time.monotonic() < until and not self.ended_early():
+            self._look()
+        if not self.story.is_whole(job):
+            self._stage.open_gate(job_id)  # whoever is still at it is to come to an end
+        return self.story.is_whole(job)
+
     def ended_early(self) -> list[str]:
-        """The processes that have ended, other than the worker that was killed."""
-        return [name for name in self._children.ended() if name != self._killed]
+        """The processes that have ended, other than the workers that were killed."""
+        return [name for name in self._children.ended() if name not in self._killed]
 
     def _look(self) -> None:
         self._children.pause(_LOOK_S)
@@ -118,22 +134,22 @@ class Play:
     def _cue(self, seen: Seen, line: Line) -> None:
         """What follows on a step that was seen."""
         if seen == (ROBBED, RENEWAL):
-            self._rob()
+            self._rob(str(line["job"]))
         elif seen == (KILLED, RENEWAL):
             self._kill(str(line["client_name"]))
         if seen in _GATE_OPENS:
-            self._stage.open_gate(seen.job)
+            self._stage.open_gate(str(line["job"]))
 
-    def _rob(self) -> None:
-        lock = f"{job_key(ROBBED)}:lock"
+    def _rob(self, job_id: str) -> None:
+        lock = f"{job_key(job_id)}:lock"
         self._account.direct(f"$ redis-cli -p {self._stage.sidecar_port} DEL {lock}")
         self._stage.call(STRANGER, "DEL", lock)
 
     def _kill(self, name: str) -> None:
-        if name not in WORKERS or self._killed is not None:
-            return
+        if name not in WORKERS or len(self._killed) == len(WORKERS) - 1:
+            return  # the last one must do what the others leave
         process = self._children.process(name)
         self._account.direct(f"$ kill -9 {process.pid}    # {name}")
         self._account.died(name)
-        self._killed = name
+        self._killed.add(name)
         process.send_signal(signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from emqproxy.demo.expected import Line
-from emqproxy.demo.plan import JOBS, SLOW, STUCK, TITLES, job_key
+from emqproxy.demo.plan import SLOW, STUCK, TITLES, job_key
 from emqproxy.demo.stage import Stage
 from emqproxy.journal_timeline import lock_timeline
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Stretch
@@ -28,15 +28,17 @@ _NEXT: Final = (
 )
 
 
-def sum_up(out: Console, lines: Sequence[Line], missing: Sequence[str], otlp: str | None) -> None:
-    """Prints all of it."""
-    for job in JOBS:
-        if any(line.get("job") == job and line.get("op") == "acquire" for line in lines):
+def sum_up(
+    out: Console, lines: Sequence[Line], ids: Mapping[str, str], missing: Sequence[str], otlp: str | None
+) -> None:
+    """Prints all of it. `ids`: by job, the id under which it was played last. `missing`: `stuck: the sweep`."""
+    for job, job_id in ids.items():
+        if any(line.get("job") == job_id and line.get("op") == "acquire" for line in lines):
             _say(out, "\n", (job, "bold"), f": {TITLES[job]}")
-            out.print(DrawnTimeline(timeline(lines, job)))
+            out.print(DrawnTimeline(timeline(lines, job, job_id)))
     if missing:
         _say(out, "\n", (f"The story is NOT complete. Not seen: {'; '.join(missing)}.", "bold red"))
-        _say_what_was_seen(out, lines, missing[0].partition(":")[0])
+        _say_what_was_seen(out, lines, ids[missing[0].partition(":")[0]])
         return
     _say(
         out,
@@ -44,16 +46,16 @@ def sum_up(out: Console, lines: Sequence[Line], missing: Sequence[str], otlp: st
         ("All of it was seen, by reading the wire: no worker and no Redis was changed.", "bold green"),
     )
     _say(out, f"\nThe trace of each job{f', sent to {otlp}' if otlp else ', computed from its key'}:")
-    for job in JOBS:
-        _say(out, f"  {job_key(job):18} {trace_id('', 0, job_key(job).encode()):032x}")
+    for job_id in ids.values():
+        _say(out, f"  {job_key(job_id):18} {trace_id('', 0, job_key(job_id).encode()):032x}")
     _say(out, "\nWhere to look next:")
     for what, where in _NEXT:
         _say(out, f"  {what:18} {where}")
 
 
-def timeline(lines: Sequence[Line], job: str) -> LockTimeline:
+def timeline(lines: Sequence[Line], job: str, job_id: str) -> LockTimeline:
     """A job's lock over time. That its worker was blocked is what we know of the story: only its silence was seen."""
-    told = lock_timeline(lines, job_key(job))
+    told = lock_timeline(lines, job_key(job_id))
     if job not in (SLOW, STUCK) or not told.holdings:
         return told
     first, *others = told.holdings
@@ -79,10 +81,10 @@ def _silence(holding: Holding) -> tuple[Stretch, ...]:
     return (max(silences, key=lambda silence: silence.to_ms - silence.from_ms),) if silences else ()
 
 
-def _say_what_was_seen(out: Console, lines: Sequence[Line], job: str) -> None:
-    _say(out, f"What the journal has of {job}:")
+def _say_what_was_seen(out: Console, lines: Sequence[Line], job_id: str) -> None:
+    _say(out, f"What the journal has of {job_id}:")
     for line in lines:
-        if line.get("job") == job:
+        if line.get("job") == job_id:
             told = {name: line.get(name) for name in _TOLD if line.get(name) is not None}
             _say(out, f"  {line['time']}  {' '.join(f'{name}={value}' for name, value in told.items())}")
 

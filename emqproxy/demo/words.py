@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from emqproxy.demo.expected import Line
-from emqproxy.demo.plan import KILLED
+from emqproxy.demo.plan import KILLED, played
 
 Mood: TypeAlias = Literal["plain", "good", "warning", "bad"]
 
@@ -114,7 +114,7 @@ def _renewal_refused(line: Line, name: str) -> Sentence:
 
 
 def _lapsed(line: Line, name: str) -> Sentence:
-    dead = line.get("job") == KILLED
+    dead = played(str(line.get("job"))) == KILLED
     return Sentence(
         f"{name} LOST THE LOCK: {_seconds(line.get('ttl_ms'))} passed without a renewal.",
         "Redis has let go of it, as is meant: a dead worker owns no job."

@@ -19,7 +19,7 @@ from emqproxy.demo.expected import (
     Seen,
     Story,
 )
-from emqproxy.demo.plan import HEALTHY, JOBS, KILLED, LOCK_MS, ROBBED, SLOW, STUCK
+from emqproxy.demo.plan import HEALTHY, JOBS, KILLED, LOCK_MS, ROBBED, SLOW, STUCK, job_id, played
 from tests.demo.lines import told
 
 STEP_OF_EACH = [(job, step.name) for job in JOBS for step in STEPS[job]]
@@ -139,3 +139,16 @@ def test_a_story_sorts_lines_by_job_and_passes_over_others() -> None:
     assert story.is_whole(HEALTHY)
     assert "slow: a late renewal" in story.missing()
     assert not [words for words in story.missing() if words.startswith("healthy")]
+
+
+def test_a_job_that_is_played_again_begins_anew_under_another_id() -> None:
+    story = Story()
+    story.see(told(SLOW)[0])
+    story.begin(SLOW, job_id(SLOW, 2))
+    assert story.ids()[SLOW] == "slow-2"
+    assert played("slow-2") == SLOW
+    for line in told(SLOW):
+        assert story.see(line) == [], "what the first one still does counts no more"
+    for line in told(SLOW):
+        story.see({**line, "job": "slow-2"})
+    assert story.is_whole(SLOW)

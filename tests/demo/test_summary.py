@@ -17,7 +17,7 @@ WHOLE = [line for job in JOBS for line in told(job)]
 
 def said(missing: list[str], otlp: str | None = None, width: int = 80) -> str:
     text = io.StringIO()
-    sum_up(Console(file=text, width=width), WHOLE, missing, otlp)
+    sum_up(Console(file=text, width=width), WHOLE, {job: job for job in JOBS}, missing, otlp)
     return text.getvalue()
 
 
@@ -48,14 +48,23 @@ def test_what_was_not_seen_is_said_with_what_was() -> None:
 
 
 def test_a_blocked_worker_s_silence_is_drawn() -> None:
-    (pause,) = timeline(WHOLE, STUCK).holdings[0].pauses
+    (pause,) = timeline(WHOLE, STUCK, STUCK).holdings[0].pauses
     assert (pause.from_ms, pause.to_ms) == (1000, 7000), "from its renewal to its late finish"
-    (pause,) = timeline(WHOLE, SLOW).holdings[0].pauses
+    (pause,) = timeline(WHOLE, SLOW, SLOW).holdings[0].pauses
     assert (pause.from_ms, pause.to_ms) == (0, 1000), "from its pickup to its late renewal"
-    assert not timeline(WHOLE, KILLED).holdings[0].pauses, "the dead are not blocked"
+    assert not timeline(WHOLE, KILLED, KILLED).holdings[0].pauses, "the dead are not blocked"
 
 
 def test_a_story_that_never_began_is_summed_up_too() -> None:
     text = io.StringIO()
-    sum_up(Console(file=text, width=80), [], ["healthy: the pickup"], None)
+    sum_up(Console(file=text, width=80), [], {job: job for job in JOBS}, ["healthy: the pickup"], None)
     assert "Not seen: healthy: the pickup" in text.getvalue()
+
+
+def test_a_job_that_was_played_again_is_drawn_as_it_was_played_last() -> None:
+    text = io.StringIO()
+    ids = {job: job for job in JOBS} | {SLOW: "slow-2"}
+    again = [{**line, "job": "slow-2"} for line in told(SLOW)]
+    sum_up(Console(file=text, width=80), [*WHOLE, *again], ids, [], None)
+    assert f"emq:demo:slow-2    {trace_id('', 0, b'emq:demo:slow-2'):032x}" in text.getvalue()
+    assert "emq:demo:slow " not in text.getvalue()
