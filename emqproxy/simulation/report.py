@@ -24,7 +24,7 @@ _SWEEPS: Final = {
 }
 
 
-class Said(NamedTuple):
+class Moment(NamedTuple):
     """What happened at an instant."""
 
     at_ms: int
@@ -77,7 +77,7 @@ def sentence(outcome: Outcome) -> str:
     return f"{what} It is failed for good at {outcome.failed_ms} ms, having stalled {_times(outcome.stalls)}."
 
 
-def account(outcome: Outcome) -> Iterator[Said]:
+def account(outcome: Outcome) -> Iterator[Moment]:
     """What happened, in order."""
     told = [one for attempt in _shown(outcome) for one in _attempt(outcome, attempt)]
     yield from sorted(told, key=lambda one: one.at_ms)
@@ -101,34 +101,34 @@ def _shown(outcome: Outcome) -> list[AttemptSeen]:
     return list(attempts) if len(attempts) <= ATTEMPTS_SHOWN else [*attempts[: ATTEMPTS_SHOWN - 1], attempts[-1]]
 
 
-def _attempt(outcome: Outcome, attempt: AttemptSeen) -> Iterator[Said]:
+def _attempt(outcome: Outcome, attempt: AttemptSeen) -> Iterator[Moment]:
     setting, who = outcome.setting, attempt.worker
     place = outcome.attempts.index(attempt)
     if outcome.failed_ms == attempt.taken_ms and attempt is outcome.attempts[-1]:
-        yield Said(
+        yield Moment(
             attempt.taken_ms, f"{who} takes it, finds that it has stalled too often, and fails it for good", "red"
         )
         return
     ends_ms = attempt.taken_ms + setting.lock_duration_ms
-    yield Said(attempt.taken_ms, f"{who} takes the job: its lock ends at {ends_ms} ms unless it is renewed")
+    yield Moment(attempt.taken_ms, f"{who} takes the job: its lock ends at {ends_ms} ms unless it is renewed")
     if attempt.lapsed_ms is None:
         kept = [renewal.at_ms for renewal in attempt.renewals]
-        yield Said(
+        yield Moment(
             kept[-1], f"{who} renews in time, here for the {_ordinal(len(kept))} time, and so on for ever", "green"
         )
         return
     blocked = any(p.from_ms <= attempt.lapsed_ms < p.to_ms for p in _blocked(setting, place, attempt))
     proved_ms = max([r.at_ms for r in attempt.renewals if r.outcome == "ok"], default=None)
     since = "never renewed" if proved_ms is None else f"renewed last at {proved_ms} ms"
-    yield Said(attempt.lapsed_ms, f"the lock lapses, {since}{f': {who} is blocked' if blocked else ''}", "red")
+    yield Moment(attempt.lapsed_ms, f"the lock lapses, {since}{f': {who} is blocked' if blocked else ''}", "red")
     if attempt.recovered_ms is None or attempt.learned_ms is None:
         return
     stalls, most = place + 1, setting.max_stalled
     fate = "to be failed by whoever takes it" if stalls > most else "and another worker may have it"
-    yield Said(attempt.recovered_ms, f"a sweep puts it back, {fate}: stall {stalls}, {most} allowed", "yellow")
+    yield Moment(attempt.recovered_ms, f"a sweep puts it back, {fate}: stall {stalls}, {most} allowed", "yellow")
     both_ms = attempt.learned_ms - attempt.recovered_ms
     both = f", {both_ms} ms after it was put back" if both_ms > 0 else ""
-    yield Said(attempt.learned_ms, f"{who} renews, is refused, and only now learns that it lost the job{both}", "red")
+    yield Moment(attempt.learned_ms, f"{who} renews, is refused, and only now learns that it lost the job{both}", "red")
 
 
 def _holding(outcome: Outcome, attempt: AttemptSeen) -> Holding:

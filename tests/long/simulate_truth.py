@@ -42,10 +42,8 @@ def main() -> int:
     apart = sorted(instant.apart_ms for _, found, _ in played for instant in found if instant.simulated_ms is not None)
     late = max(slack_ms for _, _, slack_ms in played)
     at_95, middle = apart[len(apart) * 95 // 100], apart[len(apart) // 2]
-    print(
-        f"{len(apart)} instants apart {apart[-1]:.1f} ms at most, {at_95:.1f} by the 95th percentile, median {middle:.1f};"
-    )
-    print(f"our own lateness in a setting {late:.1f} ms at most; {bad} instants past {BOUND_MS:.0f} ms")
+    print(f"{len(apart)} instants: {apart[-1]:.1f} ms apart at most, {at_95:.1f} ms at the 95th percentile,")
+    print(f"median {middle:.1f} ms; {bad} past {BOUND_MS:.0f} ms; our own lateness in a setting {late:.1f} ms at most")
     return 1 if bad else 0
 
 
