@@ -21,7 +21,9 @@ REFUSALS: Final = {
     -1: "JobNotExist", -2: "JobLockNotExist", -3: "JobNotInState", -4: "JobPendingChildren",
     -6: "JobLockMismatch", -9: "JobHasFailedChildren",
 }  # fmt: skip
-"""What a move answers that did not move the job. -2 and -6: the lock is no longer the caller's."""
+"""What a move answers that did not move the job. -2 and -6: the lock is no longer the caller's. After -4 and -9 it
+still is: a job with children that have not ended well is not for a worker that knows of none, and stalls.
+"""
 
 _PICKUP: Final = ("wait", "active", "prioritized", "events", "stalled", "limiter", "delayed", "paused", "meta", "pc")
 """The keys that moveToActive and moveToFinished share, by the words behind the queue's prefix."""

@@ -3,7 +3,8 @@
 What keeps a job its owner's, and what this worker does for it:
 
 - Each pickup locks the job with a new token (UUID v4). Whoever speaks for the job later shows the token.
-- One timer renews the locks of all jobs held, in one call, every quarter of the lock: three may fail before one ends.
+- One timer renews the locks of all jobs held, in one call, every quarter of the lock: three in a row must fail before
+  one ends.
 - A renewal that is refused is proof that the job is lost: another may be at work on it. Its processing is cancelled,
   and nothing is said for it any more.
 - Whoever dies renews nothing. After the lock has ended, two passes of any worker's sweep put the job back.
@@ -61,7 +62,8 @@ class Worker:
     """Takes jobs of one queue and calls `process` with each; what that returns is the job's result.
 
     A job whose `process` raises is tried again after its back-off, as often as it has attempts; then, or at once after
-    an UnrecoverableError, it has failed. `process` must not hold up the event loop: the renewals run on it.
+    an UnrecoverableError, it has failed. `process` must not hold up the event loop: the renewals run on it. Raises
+    ValueError for a name that Redis does not take.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Worker:
         name: str = "",
     ) -> None:
         self.name = name or f"worker-{uuid.uuid4().hex[:8]}"
+        if not all("!" <= letter <= "~" for letter in self.name):
+            raise ValueError(f"name {name!r}: Redis takes only ASCII without blanks, for it names the connections, too")
         self._process = process
         self._lock_ms, self._renew_ms = lock_ms, renew_ms or max(lock_ms // 4, 1)
         self._stalled_ms, self._max_stalled, self._concurrency = stalled_ms, max_stalled, concurrency
@@ -197,7 +201,7 @@ class Worker:
         while time.monotonic() < until:
             async with self._speaking:
                 if attempt.lost:  # a renewal before us was refused
-                    break
+                    return None
                 del self._held[job.id]  # what comes after us must not renew what we release
                 try:
                     answer = await self._tell(attempt)
@@ -210,6 +214,7 @@ class Worker:
                         log.error("%s: the end of job %s was refused: %d %s", self.name, job.id, answer, why)
                     return answer
             await asyncio.sleep(RETRY_S)
+        log.error("%s: the end of job %s could not be told, and is given up", self.name, job.id)
         return None
 
     def _tell(self, attempt: Attempt) -> Awaitable[int | Job | Nothing]:
@@ -252,10 +257,10 @@ class Worker:
 
     def _lose(self, job_id: str, why: str) -> None:
         """The job is another's now, or will be: whatever we did for it further would be done twice."""
-        attempt = self._held.pop(job_id)
-        attempt.lost = True
-        attempt.processing.cancel()
-        log.error("%s: job %s is lost, and cancelled: %s", self.name, job_id, why)
+        if attempt := self._held.pop(job_id, None):
+            attempt.lost = True
+            attempt.processing.cancel()
+            log.error("%s: job %s is lost, and cancelled: %s", self.name, job_id, why)
 
     async def _sweep_regularly(self) -> None:
         while True:
@@ -286,7 +291,7 @@ def _client(url: str, name: str, timeout_s: float) -> Redis:
         decode_responses=True,
         encoding_errors="replace",
         socket_timeout=timeout_s,
-        socket_connect_timeout=5.0,
+        socket_connect_timeout=timeout_s,
         socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
     )

@@ -188,5 +188,14 @@ def test_an_end_that_is_refused_is_said_and_the_worker_goes_on(queue: Queue, cap
     play(queue, story())
 
 
+@pytest.mark.parametrize("name", ["two words", "ümlaut", "line\n"])
+def test_a_name_that_redis_does_not_take_is_refused_at_once(name: str) -> None:
+    async def process(job: Job) -> None:
+        pass
+
+    with pytest.raises(ValueError, match="without blanks"):
+        Worker("redis://127.0.0.1:1", "q", process, name=name)
+
+
 async def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
     return any(words in line for line in caplog.messages)
