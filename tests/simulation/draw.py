@@ -32,8 +32,13 @@ def settings(rnd: random.Random, count: int, long_ms: int = LONG_MS) -> list[Out
 def _played(rnd: random.Random, long_ms: int) -> Iterator[Outcome]:
     while True:
         outcome = play(_setting(rnd))
-        if end_ms(outcome) <= long_ms and all(_clear(outcome)):
+        if end_ms(outcome) <= long_ms and is_clear(outcome):
             yield outcome
+
+
+def is_clear(outcome: Outcome) -> bool:
+    """Whether the order of each two instants that decides something is clear by MARGIN_MS."""
+    return all(_clear(outcome))
 
 
 def end_ms(outcome: Outcome) -> int:
@@ -55,7 +60,6 @@ def _setting(rnd: random.Random) -> Setting:
 
 
 def _clear(outcome: Outcome) -> Iterator[bool]:
-    """Whether each order that decides something is clear."""
     setting = outcome.setting
     for place, attempt in enumerate(outcome.attempts):
         if attempt.end == "released":
