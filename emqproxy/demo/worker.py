@@ -202,13 +202,12 @@ class Worker:
             async with self._speaking:
                 if attempt.lost:  # a renewal before us was refused
                     return None
-                del self._held[job.id]  # what comes after us must not renew what we release
                 try:
                     answer = await self._tell(attempt)
                 except RedisError as error:
-                    self._held[job.id] = attempt
                     log.warning("%s: the end of job %s was not answered: %s", self.name, job.id, error)
                 else:
+                    del self._held[job.id]  # before any renewal has its turn
                     if isinstance(answer, int) and answer < 0:
                         why = REFUSALS.get(answer, "an unknown code")
                         log.error("%s: the end of job %s was refused: %d %s", self.name, job.id, answer, why)

@@ -157,37 +157,42 @@ def play(run: Run) -> tuple[list[str], str]:
         crew = Crew(run, proxy.port, ends)
         chunk_jobs = min(CHUNK_MAX, -(-len(jobs) // CHUNKS_MIN))
         chunks = [jobs[first : first + chunk_jobs] for first in range(0, len(jobs), chunk_jobs)]
-        kills = iter(range(run.kills))
-        for number, chunk in enumerate(chunks):
-            kind, config = run.kinds[number % len(run.kinds)], {"port": proxy.port, "prefix": run.prefix}
-            if kind == "reference":
-                asyncio.run(add_ours(proxy.url, run.prefix, [job for _, job in chunk]))
-            else:
-                produce(kind, config | {"queue": QUEUE, "jobs": [job for _, job in chunk]})
-            for kill in itertools.islice(kills, -(-run.kills // len(chunks))):
-                kill_one(crew, client, run, kill)
+        for number, chunk in enumerate(chunks, 1):
+            supply(run, proxy, number, [job for _, job in chunk])
+            while len(crew.dead) < number * run.kills // len(chunks) and kill_one(crew, client, run):
+                pass
         wait_ended(client, run)
         took_s = time.monotonic() - began
         crew.close()
         outcome = account(run, crew, client, proxy, [plan for plan, _ in jobs])
         assert proxy.end() == 0, proxy.raw[-3:]
     plan = [plan for plan, _ in jobs]
-    return complaints(plan, outcome), f"prefix {run.prefix}, {took_s:.0f} s\n{summary(plan, outcome)}"
+    too_few = [f"only {len(crew.dead)} workers were at work when it came to kill them"] * (len(crew.dead) < run.kills)
+    return too_few + complaints(plan, outcome), f"prefix {run.prefix}, {took_s:.0f} s\n{summary(plan, outcome)}"
 
 
-def kill_one(crew: Crew, client: Redis, run: Run, number: int) -> None:
-    """Kills a worker at work, of the kind whose turn it is; of another where none of those is at a long job."""
-    active = f"{run.prefix}:{QUEUE}:active"
-    kinds = run.kinds[number % len(run.kinds) :] + run.kinds[: number % len(run.kinds)]
+def supply(run: Run, proxy: EmqProxy, number: int, jobs: list[dict[str, Any]]) -> None:
+    """Adds the jobs with the library whose turn it is."""
+    kind = run.kinds[number % len(run.kinds)]
+    if kind == "reference":
+        asyncio.run(add_ours(proxy.url, run.prefix, jobs))
+    else:
+        produce(kind, {"port": proxy.port, "prefix": run.prefix, "queue": QUEUE, "jobs": jobs})
 
-    def look(kinds: tuple[str, ...]) -> bool:
-        held = {job for job in client.lrange(active, 0, -1) if job.startswith(LONG)}
-        return any(crew.kill(kind, held) for kind in kinds)
+
+def kill_one(crew: Crew, client: Redis, run: Run) -> bool:
+    """Kills a worker at a long job, of the kind whose turn it is; of another where none of those is. Whether it did."""
+    turn = len(crew.dead) % len(run.kinds)
+    kinds = run.kinds[turn:] + run.kinds[:turn]
+    began = time.monotonic()
+
+    def look() -> bool:
+        held = {job for job in client.lrange(f"{run.prefix}:{QUEUE}:active", 0, -1) if job.startswith(LONG)}
+        return any(crew.kill(kind, held) for kind in (kinds if time.monotonic() - began > 4 else kinds[:1]))
 
     with contextlib.suppress(AssertionError):
-        eventually(lambda: look(kinds[:1]), 5, "a worker at a long job")
-        return
-    eventually(lambda: look(kinds), 5, "any worker at a long job")
+        return eventually(look, 8, "a worker at a long job")
+    return False
 
 
 def wait_ended(client: Redis, run: Run) -> None:
