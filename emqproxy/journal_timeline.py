@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from emqproxy.lock_timeline import Marked, Holding, LockTimeline, Mark, Proof
+from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})
@@ -39,6 +39,7 @@ class _Line(msgspec.Struct):
     client_name: str | None = None
     ttl_ms: int | None = None
     grade: str | None = None
+    took_us: int | None = None
 
 
 class _Row:
@@ -48,10 +49,21 @@ class _Row:
         self.name, self.partial = name, partial
         self.proofs: list[Proof] = []
         self.marks: list[Marked] = []
+        self.sure_until_ms = 0.0
+        """Before, nothing but somebody else's hand can have ended its lock."""
 
-    def alive(self, at_ms: float) -> bool:
-        """Whether its lock would have lived then, had nobody ended it."""
-        return bool(self.proofs) and at_ms < self.proofs[-1].deadline_ms
+    def proved(self, at_ms: float, line: _Line, mark: Mark = Mark.RENEWED) -> None:
+        """It holds the lock: since somewhere in its call, and for its time to live, give or take Redis's slack."""
+        ttl_ms = line.ttl_ms or 0
+        self.proofs.append(Proof(at_ms, at_ms + ttl_ms, mark))
+        self.sure_until_ms = at_ms + ttl_ms - (line.took_us or 0) / 1000 - 1 - ttl_ms / 1000
+
+    def lost(self, at_ms: float) -> None:
+        """It is proved not to hold the lock any more, by no word of its own."""
+        if at_ms < self.sure_until_ms:
+            self.marks.append(Marked(at_ms, Mark.LOST))
+        elif self.proofs and not any(mark is Mark.LAPSED and at > self.proofs[-1].at_ms for at, mark in self.marks):
+            self.marks.append(Marked(min(at_ms, self.proofs[-1].deadline_ms), Mark.LAPSED))
 
     def value(self) -> Holding:
         """As it is drawn."""
@@ -124,13 +136,13 @@ class _Told:
             case "granted":
                 self._ended(at_ms)
                 self._holder = self._begin(line, name, partial=False)
-                self._holder.proofs.append(Proof(at_ms, at_ms + (line.ttl_ms or 0)))
+                self._holder.proved(at_ms, line)
             case "renewed":
                 row = self._speaker(line, name)
                 if row is not self._holder:
                     self._ended(at_ms)
                     self._holder = row
-                row.proofs.append(Proof(at_ms, at_ms + (line.ttl_ms or 0), _GRADES.get(line.grade or "", Mark.RENEWED)))
+                row.proved(at_ms, line, _GRADES.get(line.grade or "", Mark.RENEWED))
             case "released":
                 row = self._speaker(line, name)
                 row.marks.append(Marked(at_ms, Mark.FINISHED))
@@ -145,9 +157,9 @@ class _Told:
                 pass
 
     def _ended(self, at_ms: float) -> None:
-        """Nobody holds it any more; who did, lost it if its time was not over."""
-        if self._holder is not None and self._holder.alive(at_ms):
-            self._holder.marks.append(Marked(at_ms, Mark.LOST))
+        """Whoever held it holds it no more."""
+        if self._holder is not None:
+            self._holder.lost(at_ms)
         self._holder = None
 
     def _speaker(self, line: _Line, name: str) -> _Row:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from emqproxy.journal_timeline import lock_timeline, name_of
-from emqproxy.lock_timeline import Marked, LockTimeline, Mark, Proof
+from emqproxy.lock_timeline import LockTimeline, Mark, Marked, Proof
+from emqproxy.locks.verdicts import Grade
+from emqproxy.observer.journal import Journal
+from emqproxy.observer.journal_file import JournalFile
+from emqproxy.observer.timeline import Timeline
+from emqproxy.observer.tokens import Tokens
+from tests.observer.records_factory import ANCHOR, OTHER_TOKEN, RUN, Numbers, Story
 
 DAY = "2026-11-29T18:00"
 SUBJECT = {"db": 0, "prefix": "emq", "queue": "demo", "job": "stuck"}
@@ -85,10 +93,20 @@ def test_a_lock_that_lives_and_is_taken_away_is_lost(taken: dict[str, Any]) -> N
     assert told([STUCK[0], taken]).holdings[0].marks == (Marked(2000, Mark.LOST),)
 
 
-def test_a_lock_whose_time_was_over_is_not_lost_to_a_sweep() -> None:
+def test_a_lapse_that_was_not_told_is_known_by_the_sweep() -> None:
     swept = told([STUCK[0], line(4.5, "reap", "absent", token=None, target="failed")])
-    assert swept.holdings[0].marks == ()
+    assert swept.holdings[0].marks == (Marked(3000, Mark.LAPSED),)
     assert swept.queue == (Marked(3500, Mark.OVER_LIMIT),)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "took_us", "mark"),
+    [(3.9, 0, Mark.LOST), (3.995, 0, Mark.LOST), (3.997, 0, Mark.LAPSED), (3.9, 100_000, Mark.LAPSED)],
+)
+def test_just_before_its_end_a_lock_is_as_good_as_over(at_s: float, took_us: int, mark: Mark) -> None:
+    """The time to live began somewhere in the call, and Redis may be a little off."""
+    swept = told([STUCK[0] | {"took_us": took_us}, line(at_s, "reap", "absent", token=None)])
+    assert swept.holdings[0].marks == (Marked(pytest.approx(at_s * 1000 - 1000), mark),)
 
 
 def test_what_was_not_seen_is_not_made_up() -> None:
@@ -127,3 +145,27 @@ def test_names() -> None:
 def test_a_line_that_is_none_is_said() -> None:
     with pytest.raises(msgspec.ValidationError, match="time"):
         told([STUCK[0] | {"time": "noon"}])
+
+
+def test_it_reads_what_the_journal_writes(tmp_path: Path) -> None:
+    timeline, path = Timeline(), tmp_path / "journal.ndjson"
+    timeline.anchor(ANCHOR)
+    journal = Journal(RUN, timeline, Tokens("fingerprint"), JournalFile(str(path)))
+    first, numbers = Story(), Numbers()
+    second = Story(token=OTHER_TOKEN, numbers=numbers)
+    for record in (
+        first.acquire(0), first.renew(20_000, Grade.LATE), first.lapse(50_031), first.reap(60_000),
+        second.acquire(60_010), first.renew_refused(61_000), first.finish_refused(61_500), first.finish_blocked(61_600),
+        second.finish(70_000),
+    ):  # fmt: skip
+        journal.on(record)
+    journal.close()
+    lines = [json.loads(text) for text in path.read_bytes().splitlines()]
+    told = lock_timeline(lines, "emq:orders:42")
+    assert [[mark for _, mark in holding.marks] for holding in told.holdings] == [
+        [Mark.LAPSED, Mark.REFUSED, Mark.FINISH_REFUSED, Mark.FINISH_REFUSED],
+        [Mark.FINISHED],
+    ]
+    assert told.holdings[0].proofs == (Proof(0, 30_000), Proof(20_000, 50_000, Mark.LATE))
+    assert told.holdings[0].marks[0].at_ms == 50_000
+    assert [mark for _, mark in told.queue] == [Mark.SWEEP_RECOVERS]
