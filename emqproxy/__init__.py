@@ -15,6 +15,8 @@ A floor imports from below, never from its own level or above (`wire` and `locks
     lock_timeline  one job's lock over time, as values: `journal_timeline` reads them from a journal, `timeline_drawing`
                  draws them for a terminal
     simulation   a lock's course as arithmetic, judged by the ledger on virtual time; `simulate` is its command
+    shadow_report  what enforcement would have refused, counted from a journal; `shadow_table` draws it, `check` is its
+                 command
     config       one frozen value; its `addresses`, `config_sources`, `config_tables`, `config_values`
     script_files packages on disk, and the user's catalogue of scripts: what `scripts add` reads and writes
     cli          argv → `commands` → exit codes; `healthcheck` without any of the rest; `logs` for every process

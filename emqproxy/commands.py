@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from emqproxy import __version__
+from emqproxy.check import check
 from emqproxy.command_errors import CommandError
 from emqproxy.simulate import simulate
 
@@ -235,6 +236,7 @@ def healthcheck(context: typer.Context) -> int:
     return asking.main(context.args)
 
 
+app.command()(check)
 app.command()(simulate)
 
 

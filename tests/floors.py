@@ -87,10 +87,16 @@ FLOORS: dict[str, Floor] = {
     "cli": floor("", "healthcheck", "commands", "command_errors", "config", packages="typer", forbidden=IO),
     "command_errors": floor(forbidden=IMPURE),
     "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
+    "check": floor(
+        "command_errors", "config", "shadow_report", "shadow_table",
+        packages="msgspec rich typer", forbidden=IMPURE - {"pathlib"},
+    ),
+    "shadow_report": floor("locks.policy", packages="msgspec", forbidden=IMPURE),
+    "shadow_table": floor("config_sources", "shadow_report", packages="rich", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
         "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
-        "demo.story", "command_errors", "simulate",
+        "demo.story", "command_errors", "check", "simulate",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

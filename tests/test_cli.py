@@ -15,8 +15,8 @@ from emqproxy.scripts import texts
 from emqproxy.scripts.catalogue import Catalogue
 from tests.processes import environment
 
-COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo", "simulate"]
-NOT_BUILT = ["explain", "replay", "check"]
+COMMANDS = ["run", "check-config", "scripts", "trace-id", "healthcheck", "demo", "simulate", "check"]
+NOT_BUILT = ["explain", "replay"]
 RUN_OPTIONS = [
     "--config", "--listen", "--upstream", "--mode", "--journal", "--health", "--admin", "--require-upstream",
     "--log-level", "--help",
@@ -84,6 +84,7 @@ def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--health", "9464"], "emqproxy run: --health: "),
         (["run", "--log-level", "loud"], "emqproxy run: --log-level: unknown value; write debug, info, warning or"),
         (["run", "--config", "/nowhere"], "emqproxy run: /nowhere: No such file or directory; write the path of"),
+        (["check"], "emqproxy check: missing argument 'FILE'; write it as emqproxy check --help shows"),
         (["check-config"], "emqproxy check-config: missing argument 'FILE'; write it as"),
         (["check-config", "/nowhere"], "emqproxy check-config: /nowhere: No such file or directory; write the path of"),
         (["scripts"], "emqproxy scripts: missing command; write it as emqproxy scripts --help shows"),
