@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from emqproxy.command_errors import CommandError
-from emqproxy.simulation.settings import MAX_STALLED, STALLED_INTERVAL_MS, SettingError, read
 
 LockDuration = Annotated[
     str, typer.Option("--lock-duration", metavar="MS", help="The lock's time to live.", show_default=False)
@@ -46,8 +45,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON; its shap
 def simulate(
     lock_duration: LockDuration,
     renew: Renew,
-    stalled_interval: StalledInterval = str(STALLED_INTERVAL_MS),
-    max_stalled: MaxStalled = str(MAX_STALLED),
+    stalled_interval: StalledInterval = "30000",
+    max_stalled: MaxStalled = "1",
     block: Blocks = None,
     first_sweep: FirstSweep = None,
     block_every_attempt: BlockEveryAttempt = False,
@@ -66,6 +65,7 @@ def simulate(
     gives up. It is told until nothing more can become of the job.
     """
     from emqproxy.simulation.course import play
+    from emqproxy.simulation.settings import SettingError, read
 
     try:
         outcome = play(

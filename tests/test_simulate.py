@@ -98,6 +98,11 @@ def test_bad_usage_is_one_line_and_code_2(words: list[str], line: str, capsys: p
     assert err.rstrip("\n").isprintable()
 
 
+def test_the_defaults_are_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, *LOCK, "--renew", "15000", "--json")
+    assert msgspec.json.decode(out, type=Outcome).setting == Setting(lock_duration_ms=30_000, renew_ms=15_000)
+
+
 def test_help_says_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--help")
     words = " ".join(out.split())

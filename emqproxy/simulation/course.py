@@ -27,7 +27,7 @@ from emqproxy.simulation.virtual_ledger import VirtualLedger
 
 RENEWALS_SEEN: Final = 4
 """A holder that will keep the job is watched for so many renewals at least."""
-EVENTS_MAX: Final = 100_000
+EVENTS_MAX: Final = 20_000
 """Renewals and sweeps in all: past this the times of a setting lie too far apart to be told."""
 
 
