@@ -83,6 +83,19 @@ def test_an_ended_job_is_kept_as_its_producer_said(queue: Queue, keep: Any, kept
     play(queue, story())
 
 
+@pytest.mark.parametrize(("lifo", "first"), [(True, "one"), (False, "two")])
+def test_a_retry_goes_to_the_end_that_its_producer_chose(queue: Queue, lifo: bool, first: str) -> None:
+    async def story() -> None:
+        scripts = Scripts(queue.client, queue.name, "emq")
+        await queue.add("one")
+        await queue.add("two")
+        job = await taken(scripts)
+        assert await scripts.retry(Job(job.id, job.name, job.data, job.token, opts={"lifo": lifo}), {}) == 0
+        assert (job.id, (await taken(scripts)).id) == ("one", first)
+
+    play(queue, story())
+
+
 def test_a_refusal_has_a_name(queue: Queue) -> None:
     async def story() -> None:
         scripts = Scripts(queue.client, queue.name, "emq")

@@ -245,6 +245,26 @@ def test_a_delayed_job_is_taken_when_it_is_due(queue: Queue) -> None:
     play(queue, story())
 
 
+def test_a_limiter_is_waited_for_and_not_the_marker(queue: Queue) -> None:
+    async def story() -> None:
+        seen: list[bool] = []
+
+        async def process(job: Job) -> None:
+            seen.append("cmdstat_bzpopmin" in await queue.client.info("commandstats"))
+
+        await queue.client.hset(queue.key("meta"), mapping={"max": 1, "duration": 150})
+        await queue.add("one")
+        await queue.add("two")
+        await queue.client.config_resetstat()
+        async with queue.worker(process):
+            await until(queue.is_in, "completed", "one", "two")
+        begun = [int((await queue.hash(job_id, "processedOn"))[0] or 0) for job_id in ("one", "two")]
+        assert seen == [False, False]
+        assert begun[1] - begun[0] >= 100  # the limiter counts by the server's clock, the job's time is the worker's
+
+    play(queue, story())
+
+
 async def blocked(queue: Queue) -> bool:
     """Whether a worker waits on a marker."""
     return any(client["cmd"] == "bzpopmin" and "b" in client["flags"] for client in await queue.client.client_list())

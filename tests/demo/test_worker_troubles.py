@@ -172,6 +172,27 @@ def test_an_end_that_redis_will_not_take_now_is_told_again(queue: Queue, caplog:
     play(queue, story())
 
 
+def test_an_end_that_cannot_be_told_is_given_up_and_the_job_done_anew(
+    queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        hands = Hands()
+        await queue.add("one")
+        async with queue.worker(hands.process, lock_ms=2500, stalled_ms=50) as worker:
+            await hands.begun(1)
+            await queue.client.config_set("min-replicas-to-write", 1)
+            try:
+                hands.gate("one").set()
+                await until(said, caplog, f"{worker.name}: the end of job one could not be told")
+            finally:
+                await queue.client.config_set("min-replicas-to-write", 0)
+            job = await hands.begun(2)
+            assert (job.id, job.stalled, job.attempts_made) == ("one", 1, 0)
+            await until(queue.is_in, "completed", "one")
+
+    play(queue, story())
+
+
 def test_an_end_that_is_refused_is_said_and_the_worker_goes_on(queue: Queue, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async def process(job: Job) -> None:
