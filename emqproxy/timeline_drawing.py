@@ -24,7 +24,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from emqproxy.lock_timeline import Marked, Holding, LockTimeline, Mark, Stretch
+from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Stretch
 
 WIDTH_MIN: Final = 40
 """Narrower than this nothing can be read: it is drawn this wide all the same."""
