@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from emqproxy.lock_timeline import Marked, Holding, LockTimeline, Mark, Proof, Stretch
+from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.timeline_drawing import WIDTH_MIN, DrawnTimeline, draw, plain
 from tests.timelines import STALLED
 

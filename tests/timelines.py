@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emqproxy.lock_timeline import Marked, Holding, LockTimeline, Mark, Proof, Stretch
+from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 
 STALLED = LockTimeline(
     holdings=(
