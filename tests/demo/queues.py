@@ -94,7 +94,7 @@ LOOK_S = 0.005
 
 async def until(look: Callable[..., Awaitable[object]], *arguments: Any) -> None:
     """Looks again until it is so."""
-    while not await look(*arguments):
+    while not await look(*arguments):  # noqa: ASYNC110  what it waits for happens in Redis
         await asyncio.sleep(LOOK_S)
 
 

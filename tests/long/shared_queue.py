@@ -128,7 +128,7 @@ def planned(run: Run) -> list[tuple[Planned, dict[str, Any]]]:
             opts["backoff"] = {"type": rng.choice(["fixed", "exponential"]), "delay": rng.randrange(20, 300)}
         if rng.random() < 0.15:
             opts["delay"] = rng.randrange(50, 3000)
-        ms = rng.randrange(1500, 3000) if is_long else rng.randrange(60)
+        ms = rng.randrange(1300, 2500) if is_long else rng.randrange(60)
         job_id = f"{LONG if is_long else 'j-'}{number}"
         job = {"name": "stumble", "data": {"ms": ms, "fails": fails}, "opts": opts | {"jobId": job_id}}
         jobs.append((Planned(job_id, fails, attempts), job))

@@ -8,8 +8,8 @@ for (const id of config.read) {
   const job = await queue.getJob(id);
   const { name, data, attemptsMade, returnvalue, failedReason, delay, stalledCounter, processedBy, opts } = job;
   const told = { name, data, attemptsMade, returnvalue, failedReason, delay, stalledCounter, processedBy };
-  const state = await job.getState();
-  say('read', { job: id, state, ...told, attempts: opts.attempts, backoff: opts.backoff, traces: job.stacktrace.length });
+  const more = { state: await job.getState(), backoff: opts.backoff, traces: job.stacktrace.length };
+  say('read', { job: id, ...told, ...more });
 }
 say('counts', { counts: await queue.getJobCounts(), workers: (await queue.getWorkers()).map(worker => worker.rawname) });
 await queue.close();
