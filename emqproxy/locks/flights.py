@@ -6,6 +6,7 @@ of its queue; what wipes a database bears on all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, assert_never
 
 from emqproxy.locks.events import (
@@ -100,6 +101,17 @@ class Flights:
             if conns is not None and (len(conns) > 1 or conn not in conns):
                 return False
         return True
+
+    def over(self, lock: Lock, queue: Queue) -> Iterator[AnyIntent]:
+        """All that is out and may bear on a lock."""
+        for reach in (lock, queue, EVERYTHING):
+            for of_conn in self._over.get(reach, _NONE).values():
+                yield from (self._flights[place].intent for place in of_conn)
+
+    def of_queue(self, queue: Queue) -> Iterator[AnyIntent]:
+        """All that is out and bears on a whole queue."""
+        for of_conn in self._over.get(queue, _NONE).values():
+            yield from (self._flights[place].intent for place in of_conn)
 
     def bearing_on(self, lock: Lock, queue: Queue, before: Instant, conn: int | None = None) -> set[Place]:
         """Requests that are out, were sent before an instant, and may bear on a lock: the last of each connection.

@@ -1,6 +1,6 @@
 """The account of all locks. Four kinds of method:
 
-    getters      open_attempts(), next_deadline(), len()
+    getters      open_attempts(), next_deadline(), certain, len()
     facts in     asked(intent, opened) · observe(fact) → verdicts · abandoned(intent, now) → verdicts · paused(window)
     a question   judge(intent, now) → verdict, reads only
     time         tick(now) → verdicts, at or after next_deadline()
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from emqproxy.locks.account import RETENTION_NS_MIN, Account
 from emqproxy.locks.accounts import Accounts
+from emqproxy.locks.certain import Certain
 from emqproxy.locks.deadlines import Deadlines
 from emqproxy.locks.events import (
     AnyFact,
@@ -61,7 +62,7 @@ class LockLedger:
     ) -> None:
         self._grading = self.grading = Grading(late, critical)
         self._sole_path = sole_path
-        self._accounts = Accounts(locks_max)
+        self._accounts, self.locks_max = Accounts(locks_max), locks_max
         self._flights = Flights()
         self._deadlines = Deadlines()
         self._lane = HealthyLane(self._accounts, self._flights, self._deadlines, self._grading)
@@ -69,6 +70,7 @@ class LockLedger:
         """Which accounts wait for an answer, in the order in which they began to."""
         self._blind: set[int] = set()
         """Connections that are OPAQUE."""
+        self.certain = Certain(self._accounts, self._flights, self._blind)
         self._unsure_until: Instant = 0
         """What was sent before may have run before or after a wipe, a failed pickup or something unseen."""
 
@@ -136,12 +138,11 @@ class LockLedger:
 
     def judge(self, intent: AnyIntent, now: Instant) -> Verdict:
         """What would be found if Redis granted the request at this instant. Changes nothing."""
-        window = Window(now, now)
+        place, queue, window = intent.place, intent.queue, Window(now, now)
         if not isinstance(intent, LockIntent):
-            return Verdict(Nothing(intent.place, window, intent.queue), None, at=now)
-        fact = Released(intent.place, window, intent.lock, intent.queue, intent.token)
-        account = self._accounts.get(intent.lock)
-        worlds = (World(),) if account is None else account.ends
+            return Verdict(Nothing(place, window, queue), None, at=now)
+        fact = Released(place, window, intent.lock, queue, intent.token)
+        worlds = (World(),) if (account := self._accounts.get(intent.lock)) is None else account.ends
         (finding,) = weigh(worlds, [Heard(fact, now)]).findings
         return Verdict(fact, finding, scope=self._scope(finding), at=now)
 

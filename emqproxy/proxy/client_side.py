@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from emqproxy.logs import RateLimited
+from emqproxy.proxy import clock
 from emqproxy.proxy.tls import HalfOpen
 
 HELLO: Final = b"\x16\x03"
@@ -32,3 +34,9 @@ def over_tls(transport: asyncio.BaseTransport, sends_no_more: Callable[[], None]
         # Later: what it said before stands in the same read, and is handed on after it.
         ssl_object.told_end = lambda: loop.call_soon(sends_no_more)
     return ssl_object is not None
+
+
+def speaks_tls(limited: RateLimited, client: str) -> None:
+    """A client began with a TLS hello where none is expected."""
+    words = "a client speaks TLS to a listener that does not: write redis:// in it, or give it a tls:// listener"
+    limited.warning(words, now=clock.now(), client=client)

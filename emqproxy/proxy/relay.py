@@ -14,6 +14,8 @@ from typing import Final, Protocol, cast
 
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import client_side, clock
+from emqproxy.proxy.ahead import Ahead
+from emqproxy.proxy.gate import Gate
 from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.ties import Ties
 from emqproxy.proxy.upstream import BUFFER_BYTES_HIGH, Connector, ServerSide, in_words, keep_alive
@@ -22,12 +24,6 @@ from emqproxy.proxy.witness import Watched, Witness
 
 EOF_GRACE_S: Final = 1.0
 """TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""
-UNSEEN_BYTES_MAX: Final = 256 * 1024
-"""Of what one side sent and nobody has looked at: past it that side is not read for a moment."""
-ALL_UNSEEN_BYTES_MAX: Final = 512 * 1024
-"""Of all connections together, some 150 ms of renewals: past it nobody is read who has more than a share of it. The
-account would fall behind what passes, and lapses with it."""
-SHARE_BYTES: Final = 4 * 1024
 
 
 class Hub(Protocol):
@@ -58,13 +54,14 @@ class Relay(asyncio.Protocol):
         """It does not take what is written to it."""
         self._behind = False
         """Too many answers wait to be looked at, by the watcher's count."""
-        self._asked_bytes = self._answered_bytes = 0
-        """What was read, and written on, and waits for its first look."""
-        self._asks_ahead = self._answers_ahead = False
-        """It is too much: no more is read until there is less."""
+        self._asks, self._answers = Ahead(hub.witness.looks), Ahead(hub.witness.looks)
+        self._judging = False
+        """Too much waits to be judged, by the gate's count."""
         self._leaving = False  # true: we end it as soon as what was asked is answered
         self._spoke_at = 0
         """When the client last sent something."""
+        self._gate: Gate | None = None
+        """In enforce mode."""
         self._early: list[bytes] = []
         """What the client sent before we were connected: one read, then it is paused."""
         self.client: asyncio.Transport
@@ -91,7 +88,7 @@ class Relay(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._spoke_at and data.startswith(client_side.HELLO):
-            self._speaks_tls()
+            client_side.speaks_tls(self._hub.limited, self.watched.client)
         now = self._spoke_at = clock.now()
         server = self._server
         if self._ended:
@@ -101,30 +98,43 @@ class Relay(asyncio.Protocol):
             if len(self._early) == 1:  # not sooner: uvloop begins to read after `connection_made`, paused or not
                 self.client.pause_reading()
             return
-        server.write(data)
-        self._hub.tallies.to_server(len(data), now)
-        self._asked_bytes += len(data)
+        if self._gate is not None or self._hub.witness.judge.enforces:
+            self._gated(data, now)
+            return
+        self.send(data, now)
         self._hub.witness.looks.later(self._look_at_requests, data, now, sliced=True)
-        if not self._asks_ahead and self._too_far(self._asked_bytes):
-            self._asks_ahead = True
+        if self._asks.read(len(data)):
             self._read_client()
 
-    def _too_far(self, unseen_bytes: int) -> bool:
-        """Whether one side is so far ahead of our looking that it has to wait."""
-        if unseen_bytes <= SHARE_BYTES:
-            return False
-        return unseen_bytes > UNSEEN_BYTES_MAX or self._hub.witness.looks.waiting_bytes > ALL_UNSEEN_BYTES_MAX
+    def _gated(self, data: bytes, now: int) -> None:
+        """Enforce mode: judged first, then sent on. The mode may have changed since this connection was made."""
+        gate = self._gate
+        if gate is None:
+            self._hub.witness.looks.run()
+            gate = self._gate = Gate(self._hub, self.watched, self._watcher, self)
+            data = gate.shut_in(data, now)
+        elif not self._hub.witness.judge.enforces and gate.idle:
+            self._gate = None
+            self.data_received(data)
+            return
+        if data:
+            gate.asked(data, now)
+
+    def send(self, data: bytes, now: int) -> None:
+        """On to Redis."""
+        if self._server is not None:
+            self._server.write(data)
+            self._hub.tallies.to_server(len(data), now)
+
+    def gate_busy(self, busy: bool) -> None:
+        """Too much waits to be judged."""
+        self._judging = busy
+        self._read_client()
 
     def _look_at_requests(self, data: bytes, now: int) -> None:
-        self._asked_bytes -= len(data)
         self._watcher.from_client(data, now)
-        if self._asks_ahead and not self._too_far(2 * self._asked_bytes):
-            self._asks_ahead = False
+        if self._asks.looked(len(data)):
             self._read_client()
-
-    def _speaks_tls(self) -> None:
-        words = "a client speaks TLS to a listener that does not: write redis:// in it, or give it a tls:// listener"
-        self._hub.limited.warning(words, now=clock.now(), client=self.watched.client)
 
     def eof_received(self) -> bool:
         """Of a TCP connection: whether it is kept for what is still to be said. Over TLS it is over."""
@@ -135,6 +145,8 @@ class Relay(asyncio.Protocol):
     def _client_ended(self) -> None:
         """The client sends no more. Redis is told; its answers still go out, and it closes when it has given them."""
         self._eof = True
+        if self._gate is not None and not self._ended:
+            self._gate.finish()
         server = self._server
         if server is None or self._ended:
             return  # told to Redis once we are connected
@@ -166,7 +178,7 @@ class Relay(asyncio.Protocol):
     def _read_client(self) -> None:
         if self._ended:
             return
-        if self._server_full or self._asks_ahead or self._leaving:
+        if self._server_full or self._asks.too_far or self._judging or self._leaving:
             self.client.pause_reading()
         else:
             self.client.resume_reading()
@@ -174,7 +186,7 @@ class Relay(asyncio.Protocol):
     def _read_server(self) -> None:
         if self._server is None:
             return
-        if self._client_full or self._behind or self._answers_ahead:
+        if self._client_full or self._behind or self._answers.too_far:
             self._server.pause_reading()
         else:
             self._server.resume_reading()
@@ -223,23 +235,24 @@ class Relay(asyncio.Protocol):
         """Bytes from Redis: the client is served before anyone is told."""
         if self._ended:  # TLS empties its buffer when it is closed
             return
+        gate = self._gate
+        data, exchanges = (data, []) if gate is None else gate.answers(data, now)
         self.client.write(data)
         self._hub.tallies.to_client(len(data), now)
-        self._answered_bytes += len(data)
-        self._hub.witness.looks.later(self._look_at_answers, data, now)
-        if not self._answers_ahead and self._too_far(self._answered_bytes):
-            self._answers_ahead = True
-            self._read_server()
+        if gate is not None:
+            gate.tell(exchanges, now)
+        else:
+            self._hub.witness.looks.later(self._look_at_answers, data, now)
+            if self._answers.read(len(data)):
+                self._read_server()
         if self._eof and self._server is not None and not self._server.can_write_eof() and self._all_answered():
             self._server.close()
         if self._leaving and self._all_answered():
             self.ended()
 
     def _look_at_answers(self, data: bytes, now: int) -> None:
-        self._answered_bytes -= len(data)
         self._watcher.from_server(data, now)
-        if self._answers_ahead and not self._too_far(2 * self._answered_bytes):
-            self._answers_ahead = False
+        if self._answers.looked(len(data)):
             self._read_server()
 
     def _all_answered(self) -> bool:
@@ -262,6 +275,9 @@ class Relay(asyncio.Protocol):
         if self._ended:
             return
         self._ended = True
+        if self._gate is not None:
+            self._gate.over()
+            self.client.write(self._gate.last_words)
         if self._connecting is not None and not self._connecting.done() and self._server is None:
             self._connecting.cancel()
         self.client.close()
@@ -272,6 +288,7 @@ class Relay(asyncio.Protocol):
         self._hub.witness.looks.later(self._look_at_the_end, b"", clock.now())
 
     def _look_at_the_end(self, _: bytes, now: int) -> None:
+        self._gate = None  # it knows us: what is over is freed at once
         self._watcher.end(now, lambda: self._hub.closed(self))
 
     def close(self) -> None:

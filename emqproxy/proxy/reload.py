@@ -19,18 +19,22 @@ from emqproxy.proxy import tls
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.journal_path import check_journal
 from emqproxy.proxy.listeners import CannotStartError
+from emqproxy.proxy.relay import Relay
+from emqproxy.proxy.ruling import put_in_force
 from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.tls_door import Door
 from emqproxy.proxy.upstream import Connector
+from emqproxy.proxy.witness import Witness
 from emqproxy.records import Hello
 
 LIVE: Final = frozenset(
     {
         "log_level", "require_upstream", "lateness.late", "lateness.critical", "trace.renewals_per_attempt",
-        "observer.journal", "observer.journal_max_bytes", "limits.pending_bytes", "drain.timeout",
+        "observer.journal", "observer.journal_max_bytes", "limits.pending_bytes", "drain.timeout", "mode",
+        "scripts.allow", "limits.judge_bytes", "limits.ttl_ms_min", "limits.ttl_ms_max",
     }
 )  # fmt: skip
-"""Keys that take effect without a restart, beside the tables of TLS."""
+"""Keys that take effect without a restart, beside the rules and the tables of TLS."""
 
 
 class Reloadable(Protocol):
@@ -39,6 +43,8 @@ class Reloadable(Protocol):
     config: Config
     pending_bytes_max: int
     ledger: LockLedger
+    witness: Witness
+    relays: set[Relay]
     connector: Connector
     door: Door | None
     bus: Bus
@@ -113,6 +119,7 @@ class Reload:
         house.config = config
         house.ledger.grading.late, house.ledger.grading.critical = config.lateness.late, config.lateness.critical
         house.pending_bytes_max = config.limits.pending_bytes
+        put_in_force(config, house.witness.judge, house.relays)
         house.bus.tell(house.hello(house.bus.restarts))  # also where nothing has changed: the journal is opened anew
 
 
@@ -132,7 +139,7 @@ def _is_live(key: str, before: Config, read: Config, differing: list[str]) -> bo
         return "upstream" not in differing
     if key == "observer.journal":  # from a file to a file
         return not {before.observer.journal, read.observer.journal} & {"", "-"}
-    return key in LIVE
+    return table == "rules" or key in LIVE
 
 
 def _in_words(error: Exception) -> str:

@@ -32,6 +32,7 @@ from emqproxy.proxy.journal_path import check_journal
 from emqproxy.proxy.listeners import CannotStartError, Listeners
 from emqproxy.proxy.relay import Relay
 from emqproxy.proxy.reload import Reload
+from emqproxy.proxy.ruling import put_in_force
 from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.ties import Ties
 from emqproxy.proxy.tls_door import Door
@@ -96,14 +97,14 @@ class DataPlane:
         self.bus = Bus(self.hello, self.ledger.open_attempts, self.log, self._gauges)
         self.unrecognised = Unrecognised(config.prefixes, self.log)
         self.witness = Witness(self.catalogue, self.ledger, self.bus, self.lag, self.unrecognised)
-        self.room = Room(lambda: len(self._relays), self.limited)
+        put_in_force(config, self.witness.judge)
+        self.room = Room(lambda: len(self.relays), self.limited)
         self.door = Door.of(config, self.limited)
         self.listeners = Listeners(self.room, self.door)
         self.ties = Ties(self.witness.estranged)
         self.probe = UpstreamProbe(self.connector, clock.now, self._topology, another=self.witness.estranged)
-        self._relays: set[Relay] = set()
-        self._connections = 0
-        self._listening = self._draining = False
+        self.relays: set[Relay] = set()
+        self._connections, self._listening, self._draining = 0, False, False
         self._watch: asyncio.Task[None] | None = None
         self._signals: list[int] = []
         self._changed = asyncio.Event()
@@ -152,13 +153,13 @@ class DataPlane:
             await self._next_change()
         self._draining = True
         timeout_s = self.config.drain.timeout or None
-        self.log.info("draining: connected clients are served on", clients=len(self._relays), timeout_s=timeout_s)
+        self.log.info("draining: connected clients are served on", clients=len(self.relays), timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
-                while self._relays and len(self._signals) < 2:
+                while self.relays and len(self._signals) < 2:
                     await self._next_change()
         except TimeoutError:
-            self.log.warning("drain.timeout has passed: clients are closed", clients=len(self._relays))
+            self.log.warning("drain.timeout has passed: clients are closed", clients=len(self.relays))
 
     async def _next_change(self) -> None:
         self._changed.clear()
@@ -168,10 +169,10 @@ class DataPlane:
         self.reload.stop()
         self.listeners.close()
         if len(self._signals) < 2:
-            for relay in list(self._relays):
+            for relay in list(self.relays):
                 relay.close()
             await self._all_gone(LAST_ANSWERS_S)
-        for relay in list(self._relays):
+        for relay in list(self.relays):
             relay.ended()
         await self._all_gone(LAST_LOOKS_S)
         self.witness.stop()
@@ -188,7 +189,7 @@ class DataPlane:
     async def _all_gone(self, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._relays:
+                while self.relays:
                     await self._next_change()
 
     async def _flush(self) -> None:
@@ -213,11 +214,11 @@ class DataPlane:
 
     def opened(self, relay: Relay) -> None:
         """A client connected."""
-        self._relays.add(relay)
+        self.relays.add(relay)
 
     def closed(self, relay: Relay) -> None:
         """A client has gone, and its connection to Redis with it."""
-        self._relays.discard(relay)
+        self.relays.discard(relay)
         self._changed.set()
         self.listeners.resume()
 
@@ -230,7 +231,7 @@ class DataPlane:
     def _gauges(self) -> Gauges:
         unrecognised, witness = self.unrecognised, self.witness
         return self.tallies.told(
-            ((relay.connected, len(relay.watched.asked)) for relay in self._relays),
+            ((relay.connected, len(relay.watched.asked)) for relay in self.relays),
             self._ready(),
             witness.call_times,
             noscripts=witness.noscripts,

@@ -35,6 +35,10 @@ class Surmised:
                 intent.queue for intent in intents if isinstance(intent, (Take, Sweep, Renew, Release, Remove))
             )
 
+    def covers(self, queue: Queue) -> bool:
+        """Whether it is one of those queues."""
+        return queue in self._queues or len(self._queues) >= QUEUES_MAX
+
     def soften(self, verdict: Verdict) -> Verdict:
         """The verdict, or on such a queue a doubtful one in the place of one that suspects anybody."""
         finding = verdict.finding

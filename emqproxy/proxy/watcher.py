@@ -96,6 +96,13 @@ class Watcher:
         if self._turn is None:
             self._take_turn()
 
+    def catch_up(self) -> None:
+        """All answers that wait for their turn, now."""
+        while self._behind:
+            data, now = self._behind.popleft()
+            self._look(data, now)
+        self._forget_behind()
+
     def end(self, now: Instant, told: Callable[[], None]) -> None:
         """The connection is over; `told` is called when all that can be told of it has been."""
         self._over = (now, told)

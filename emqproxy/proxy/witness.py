@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from emqproxy.locks.events import (
+    AnyFact,
     AnyIntent,
     Blinded,
     Instant,
-    Lapsed,
-    Lock,
-    LockFact,
     PerhapsGranted,
     Place,
     Sighted,
@@ -27,19 +25,21 @@ from emqproxy.locks.events import (
 )
 from emqproxy.locks.flights import perhaps
 from emqproxy.locks.ledger import LockLedger
-from emqproxy.locks.verdicts import Verdict
+from emqproxy.locks.policy import Action, Decision
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.judge import Judge, blocked, refusal
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.tallies import CallTimes, Times
+from emqproxy.proxy.teller import Said, Teller
 from emqproxy.proxy.unrecognised import Unrecognised
-from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
+from emqproxy.records import CallSite, Peer
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Operation
 from emqproxy.scripts.raw import SCRIPT_CALLS
 from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
-from emqproxy.session.session import Session
+from emqproxy.session.gated import GatedSession
 
 TIMER_S_MAX: Final = 3600.0
 CALL_SITES_MAX: Final = 10_000
@@ -51,9 +51,9 @@ class Watched(msgspec.Struct, eq=False):
 
     conn: int
     client: str
-    session: Session
-    asked: dict[int, tuple[Operation, tuple[AnyIntent, ...], Instant]] = msgspec.field(default_factory=dict)
-    """By request number: what was recognised and is not answered yet, and when it was sent."""
+    session: GatedSession
+    asked: dict[int, Asked] = msgspec.field(default_factory=dict)
+    """By request number."""
     texts: dict[int, bytes] = msgspec.field(default_factory=dict)
     """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
 
@@ -68,12 +68,14 @@ class Watched(msgspec.Struct, eq=False):
         return self.known_as
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What a line needs beside its verdict, kept from the fact to the verdict on it."""
+class Asked(NamedTuple):
+    """A call that was recognised and is not answered yet."""
 
-    line: Line
-    peer: Peer
-    call: CallSite
+    operation: Operation
+    intents: tuple[AnyIntent, ...]
+    sent: Instant
+    decision: Decision | None
+    """What the judge said; None where there is none."""
 
 
 class Witness:
@@ -89,8 +91,8 @@ class Witness:
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
         self._lag, self._unrecognised = lag, unrecognised
         self._surmised = Surmised()
-        self._told: dict[tuple[Place, Lock | None], _Told] = {}
-        """Lines whose verdict has not come: with every verdict given at once, none outlives `answered`."""
+        self.teller = Teller(bus, lag, self._surmised)
+        self.judge = Judge(catalogue, ledger, self._surmised)
         self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
         self._timer: asyncio.TimerHandle | None = None
@@ -98,35 +100,64 @@ class Witness:
 
     def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
         """A new connection, whose session leaves alone what the catalogue has no use for."""
-        return Watched(conn, client, Session(pending_bytes_max, self._catalogue.strangers))
+        return Watched(conn, client, GatedSession(pending_bytes_max, self._catalogue.strangers))
 
     # ---------------------------------------------------------------- the ten steps, 3 to 5 and 9 to 10
 
     def asked(self, watched: Watched, commands: Iterable[Command]) -> None:
         """Commands of interest went by: those we know are in flight from now on."""
         for command in commands:
-            operation = self._catalogue.recognise(command)
-            if operation is None:
-                self._unknown(watched, command)
-                continue
-            if command.name in SCRIPT_CALLS and not operation.script.match:
-                self._unrecognised.saw(command, self._catalogue, clock.now())
-            if command.name == b"EVAL" and operation.script.match == "learned" and command.words[1] is not None:
-                watched.texts[command.request] = command.words[1]
-            watched.session.keep(command, words=command.request in watched.texts)
-            sent = command.opened - self._lag.lag_ns(command.opened)
-            intents = operation.intents(Place(watched.conn, command.request), command.db)
-            watched.asked[command.request] = (operation, intents, sent)
-            if operation.script.match == "shape":
-                self._surmised.note(intents)
-                self._unrecognised.guessed(operation.script, clock.now())
-            for intent in intents:
-                self._ledger.asked(intent, sent)
+            self._ask(watched, command, gated=False)
         self._arm()
+
+    def judged(self, watched: Watched, command: Command) -> bytes | None:
+        """A command of interest waits: None, and it may go on, in flight from now; or what its client is answered."""
+        answer = self._ask(watched, command, gated=True)
+        self._arm()
+        return answer
+
+    def _ask(self, watched: Watched, command: Command, *, gated: bool) -> bytes | None:
+        operation, decision, judge = self._catalogue.recognise(command), None, self.judge
+        if judge.sits:
+            operation, decision = judge.weigh(command, operation, watched.conn, command.opened)
+            if decision.action is Action.BLOCKED:
+                if gated:
+                    return self._refused(watched, command, operation, decision)
+                decision = Decision(Action.WOULD_BLOCK, decision.charge)  # it went on before the mode was another
+        if operation is None:
+            self._unknown(watched, command)
+            return None
+        if command.name in SCRIPT_CALLS and not operation.script.match:
+            self._unrecognised.saw(command, self._catalogue, clock.now())
+        if command.name == b"EVAL" and operation.script.match == "learned" and command.words[1] is not None:
+            watched.texts[command.request] = command.words[1]
+        watched.session.keep(command, words=command.request in watched.texts)
+        sent = command.opened - self._lag.lag_ns(command.opened)
+        intents = operation.intents(Place(watched.conn, command.request), command.db)
+        watched.asked[command.request] = Asked(operation, intents, sent, decision)
+        if decision is not None:
+            judge.passed(intents, decision)
+        if operation.script.match == "shape":
+            self._surmised.note(intents)
+            self._unrecognised.guessed(operation.script, clock.now())
+        for intent in intents:
+            self._ledger.asked(intent, sent)
+        return None
+
+    def _refused(self, watched: Watched, command: Command, operation: Operation | None, decision: Decision) -> bytes:
+        """A call is not sent on: it is told, and it proves nothing. What its client is answered."""
+        now, charge = command.opened, decision.charge
+        assert charge is not None
+        assert operation is not None  # what is charged can be told
+        call, _ = self._call_site(command, operation)
+        for happening, line in blocked(command, operation, charge, watched.conn, now):
+            verdicts = self._ledger.observe(happening.fact)
+            self.teller.tell_of(Said(line, watched.peer, call, decision), verdicts, happening.fact, now)
+        return refusal(operation, charge)
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
         """Answers came (or it is certain that none comes): what they prove, judged and told."""
-        ledger = self._ledger
+        ledger, judge = self._ledger, self.judge
         for exchange in exchanges:
             command = exchange.command
             known = watched.asked.get(command.request)
@@ -134,7 +165,7 @@ class Witness:
                 self._learn(watched, exchange)
             if known is None:
                 continue
-            operation = known[0]
+            operation = known.operation
             happenings = operation.happenings(exchange, Place(watched.conn, command.request))
             del watched.asked[command.request]
             reply = exchange.reply
@@ -147,15 +178,13 @@ class Witness:
             for happening in happenings:
                 fact, line = happening.fact, happening.line
                 verdicts = ledger.observe(fact)
+                if judge.sits:
+                    judge.observed(fact)
                 if line is None:
-                    self._tell(verdicts, exchange.closed)
-                elif len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
-                    verdict, lag_ns = self._surmised.soften(verdict), self._lag.lag_ns(exchange.closed)
-                    self._bus.tell(Record(self._bus.number(), line, verdict, watched.peer, call, lag_ns=lag_ns))
+                    self.teller.tell(verdicts, exchange.closed)
                 else:
-                    lock = fact.lock if isinstance(fact, LockFact) else None
-                    self._told[fact.place, lock] = _Told(line, watched.peer, call)
-                    self._tell(verdicts, exchange.closed)
+                    told = Said(line, watched.peer, call, known.decision)
+                    self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 
     def blinded(self, watched: Watched, reason: str, now: Instant) -> None:
@@ -163,22 +192,21 @@ class Witness:
         fact = Blinded(Place(watched.conn, 0), Window(now, now))
         for verdict in self._ledger.observe(fact):
             if verdict.fact is fact:
-                record = Record(self._bus.number(), Line("blind", "told"), verdict, watched.peer, None, reason=reason)
-                self._bus.tell(record)
+                self.teller.blind(watched.peer, verdict, reason)
             else:
-                self._tell([verdict], now)
+                self.teller.tell([verdict], now)
 
     def closed(self, watched: Watched, now: Instant) -> None:
         """A connection is gone; its unanswered exchanges have been given to `answered` before."""
         self.forsake(watched, now)
-        self._tell(self._ledger.observe(Sighted(Place(watched.conn, 0), Window(now, now))), now)
+        self._hear(Sighted(Place(watched.conn, 0), Window(now, now)), now)
         self._arm()
 
     def forsake(self, watched: Watched, now: Instant) -> None:
         """What is still out on a connection will never be told: a fault of ours, or its end."""
-        for _, intents, sent in watched.asked.values():
-            for intent in intents:
-                self._tell(self._ledger.observe(perhaps(intent, Window(sent, now))), now)
+        for asked in watched.asked.values():
+            for intent in asked.intents:
+                self._hear(perhaps(intent, Window(asked.sent, now)), now)
         watched.asked.clear()
         watched.texts.clear()
 
@@ -190,7 +218,7 @@ class Witness:
         now, oldest = clock.now(), self.looks.oldest
         if oldest is not None:
             now = min(now, oldest)
-        self._tell(self._ledger.tick(now), now)
+        self.teller.tell(self._ledger.tick(now), now)
         self._arm()
 
     def estranged(self) -> None:
@@ -202,7 +230,7 @@ class Witness:
         with contextlib.suppress(Exception):  # law 9, for want of a connection that could be made blind
             for queue in {attempt.queue for attempt in self._ledger.open_attempts()}:
                 fact = PerhapsGranted(Place(0, 0), Window(now, now), queue, b"", None, anything=True)
-                self._tell(self._ledger.observe(fact), now)
+                self._hear(fact, now)
             self._arm()
 
     def stop(self) -> None:
@@ -224,22 +252,12 @@ class Witness:
 
     # ---------------------------------------------------------------- telling
 
-    def _tell(self, verdicts: Iterable[Verdict], now: Instant) -> None:
-        lag_ns = self._lag.lag_ns(now)
-        for verdict in map(self._surmised.soften, verdicts):
-            fact = verdict.fact
-            told = None
-            if isinstance(fact, Lapsed):
-                self._bus.tell(Record(self._bus.number(), Line("lapse", "told"), verdict, None, None, lag_ns=lag_ns))
-                continue
-            if self._told:
-                told = self._told.pop((fact.place, fact.lock if isinstance(fact, LockFact) else None), None)
-            if told is not None:
-                record = Record(self._bus.number(), told.line, verdict, told.peer, told.call, lag_ns=lag_ns)
-                self._bus.tell(record)
-            else:
-                for attempt in verdict.over:
-                    self._bus.tell(AttemptOver(attempt))
+    def _hear(self, fact: AnyFact, now: Instant) -> None:
+        """A fact that no call's answer proves."""
+        verdicts = self._ledger.observe(fact)
+        if self.judge.sits:
+            self.judge.observed(fact)
+        self.teller.tell(verdicts, now)
 
     def _call_site(self, command: Command, operation: Operation) -> tuple[CallSite, Times]:
         script = operation.script

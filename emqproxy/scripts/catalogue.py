@@ -20,6 +20,7 @@ import msgspec
 
 from emqproxy.scripts import layouts, texts
 from emqproxy.scripts.arguments import sha_of, split
+from emqproxy.scripts.defects import ANY_ARITY, KnownScripts, sha_called
 from emqproxy.scripts.families import FAMILIES, Recogniser
 from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
@@ -75,6 +76,8 @@ class Catalogue:
         self.strangers = Strangers(self._lock_scripts, self._learned, self._prefixes)
         for row in _load_published():
             self._publish(row)
+        self.allowed: frozenset[str] = frozenset()
+        """Shas of the user's own scripts, of which nothing is to be said (`scripts.allow`)."""
         self.ours = frozenset(row.sha for row in _load_ours())
         for row in _load_ours():
             self._publish(row)
@@ -119,6 +122,19 @@ class Catalogue:
         if unknown is None or known is None:
             return unknown
         return msgspec.structs.replace(unknown, script=known) if known.name in FAMILIES else None  # a malformed call
+
+    def known(self, command: Command) -> KnownScripts:
+        """What is known of the script that a command calls, whatever its keys are."""
+        sha = sha_called(command)
+        lock_script = self._lock_scripts.get(sha.encode())
+        if lock_script is not None:
+            return KnownScripts(lock_script.script, None if lock_script.added else lock_script.layout)
+        if sha in self._scripts or sha in self.allowed:
+            return KnownScripts(self._scripts.get(sha) or Script("", ANY_ARITY, sha, "", ""), None)
+        names = self._learned.get(sha.encode(), ())
+        if not names and command.name == b"EVAL":
+            names = self._names(command.words[1] or b"")
+        return KnownScripts(Script(names[0], ANY_ARITY, sha, "learned", "") if names else None, None)
 
     def script_loaded(self, text: Word) -> None:
         """A text that compiled: SCRIPT LOAD answered with its sha, or EVAL with no compile error. Learnt if it is one

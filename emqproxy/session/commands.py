@@ -39,6 +39,8 @@ class Rule(enum.Enum):
     """A confirmation a channel; without arguments one for each that was subscribed, or one."""
     BLIND = "blind"
     """After it the connection speaks something else: nothing can be paired."""
+    REFUSED = "refused"
+    """No command's: it was refused, and what stands in its place upstream has one reply, which is replaced by ours."""
 
 
 RULES: Final = {

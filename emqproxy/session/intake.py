@@ -30,6 +30,8 @@ class Intake:
         """Calls that somebody wants and that are not answered yet."""
         self.held_bytes = 0
         """Words held for commands that are not answered yet."""
+        self.refused = 0
+        """Slots in line whose answer is ours."""
         self._line = line
         self._sent = Sent()
         self._number = 0
@@ -103,6 +105,22 @@ class Intake:
         """The words are needed until the answer comes."""
         command.held_bytes = sum(len(word) for word in command.words if word)
         self.held_bytes += command.held_bytes
+
+    def refuse_last(self, answer: bytes) -> bool:
+        """The command that was handed out last does not go on; whether Redis would have run it inside MULTI. What goes
+        in its place is answered once, unless CLIENT REPLY keeps it back."""
+        slot = self._line[-1]
+        assert isinstance(slot, Slot)
+        assert slot.command is not None
+        self.drop_words(slot.command)
+        if slot.silent:
+            self._line.pop()
+            self._silent -= 1
+        else:
+            slot.rule, slot.command, slot.text = Rule.REFUSED, None, answer
+            self.refused += 1
+        self._fresh = 0
+        return self._sent.multi
 
     def drop_words(self, command: Command) -> None:
         """The words are no longer needed."""
@@ -189,15 +207,25 @@ class Intake:
         if name == b"SCRIPT" and (len(words) < 3 or (words[1] or b"").upper() not in _SCRIPTS_SUB):
             self._plain(1)
             return
+        command = self._appended(name, words, now)
+        if self._silent > SILENT_MAX:
+            self._line.pop()
+            self.close("too many script calls under CLIENT REPLY OFF", now)
+            return
+        commands.append(command)
+
+    def _appended(self, name: bytes, words: list[Word], now: int) -> Command:
+        """A command of interest, in line."""
         self._number += 1
         command = Command(name, words, self._number, self._sent.db_now, now)
         silent = self._sent.silenced()
         self._silent += silent
-        if self._silent > SILENT_MAX:
-            self.close("too many script calls under CLIENT REPLY OFF", now)
-            return
         self._append(Slot(Rule.SCRIPT, now, command=command, silent=silent))
-        commands.append(command)
+        return command
+
+    def refusable(self, request: Request, now: int) -> Command:
+        """A command in line, whatever it is: `refuse_last` is called next."""
+        return self._appended(request.words[0] or b"", request.words, now)
 
     def _transaction(self, rule: Rule, request: Request, now: int) -> None:
         sent = self._sent

@@ -32,7 +32,7 @@ class Slot(msgspec.Struct, eq=False, gc=False):
     value: int | None = None
     """Of SELECT: the database; of HELLO: the version."""
     text: bytes | None = None
-    """The client name it sets."""
+    """The client name it sets; of a REFUSED slot: what its client is answered."""
     moves_db: bool = False
     """The connection's database may change when it is answered."""
     reason: str = ""

@@ -26,6 +26,7 @@ class Pairing:
         self.over: str | None = None
         """Why nothing is paired any more."""
         self.done: list[Exchange] = []
+        self._answer_ours: bytes | None = None
         self._line = line
         self._intake = intake
 
@@ -36,6 +37,11 @@ class Pairing:
             return 0
         proved = self.proved
         return 0 if proved.transaction is not None or proved.listening else head.count
+
+    def take_answer(self) -> bytes | None:
+        """What stands for the frame that was read last: it answers what we put in a refused command's place."""
+        answer, self._answer_ours = self._answer_ours, None
+        return answer
 
     def passed(self, count: int) -> None:
         """So many replies went by, of those that need only be counted."""
@@ -78,6 +84,9 @@ class Pairing:
             self.over = head.reason
         elif head.rule is Rule.SUBSCRIBE or head.rule is Rule.UNSUBSCRIBE:
             self._subscription(head, frame)
+        elif head.rule is Rule.REFUSED:
+            line.popleft()
+            self._refused(head, frame)
         else:
             line.popleft()
             self._answer(head, frame, now)
@@ -141,6 +150,13 @@ class Pairing:
             self._finish(slot, decode(frame.raw), slot.opened, now, in_exec=False)
         if slot.moves_db:
             self._intake.db_settled(self.proved.db)
+
+    def _refused(self, slot: Slot, frame: Frame) -> None:
+        """What stood in a refused command's place is answered."""
+        self._answer_ours = slot.text
+        self._intake.refused -= 1
+        if self.proved.transaction is not None and frame.kind != ERROR:
+            self.over = "inside MULTI, something was queued for a command that was refused"
 
     def _exec(self, slot: Slot, frame: Frame, transaction: Transaction, now: int) -> None:
         self.proved.transaction = None

@@ -63,6 +63,8 @@ class ReplyReader:
     """A reader of one server's byte stream: `feed` a piece, then call `next` until it answers None (not yet)."""
 
     def __init__(self) -> None:
+        self.fed = 0
+        """Bytes that were fed."""
         self._data = b""
         self._pos = 0
         self._kind = 0
@@ -81,8 +83,14 @@ class ReplyReader:
         """Everything has been read, to the end of a reply: `next` would answer None."""
         return self._pos >= len(self._data) and not self._elements
 
+    @property
+    def read_to(self) -> int:
+        """Of the bytes that were fed, how many have been read: behind a frame, where it ends."""
+        return self.fed - len(self._data) + self._pos
+
     def feed(self, data: bytes) -> None:
         """Call `next` until it answers None before feeding the next piece."""
+        self.fed += len(data)
         rest = len(self._data) - self._pos
         self._data = self._data[self._pos :] + data if rest else data
         self._pos = 0

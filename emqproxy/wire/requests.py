@@ -69,6 +69,16 @@ class RequestReader:
         self._skip = 0
         """Bytes up to the end of the word whose payload is not held, or has been."""
 
+    @property
+    def at_boundary(self) -> bool:
+        """Nothing is open: what comes next begins a command."""
+        return not self._open and not self._rest
+
+    @property
+    def open_bytes(self) -> int:
+        """Where a command is open: at least so many of the next bytes are of it."""
+        return max(1, self._skip, self._missing)
+
     def feed(self, data: bytes) -> list[Item]:
         """Complete commands, in order. Raises ClientWireError with `.args[1]` = what was complete before the fault."""
         if self._rest:

@@ -120,7 +120,7 @@ def test_a_connection_that_is_over_is_freed_at_once(goes: Any, redis_session: Re
             clients = [await sent(plane, "PING") for _ in range(3)]
             for client in clients:
                 assert await asyncio.to_thread(exactly, client, 7) == b"+PONG\r\n"
-            seen = [weakref.ref(relay) for relay in plane._relays]
+            seen = [weakref.ref(relay) for relay in plane.relays]
             assert len(seen) == 3
             gc.disable()
             try:
@@ -175,7 +175,7 @@ def test_a_client_whose_host_is_gone_takes_no_job_with_it(redis_session: RedisSe
         await until(lambda: blocked(redis_session) == 1)
         deafen(client)
         await until(lambda: blocked(redis_session) == 0)
-        await until(lambda: not plane._relays)
+        await until(lambda: not plane.relays)
         client.close()
 
     played(redis_session.url, test)
@@ -191,7 +191,7 @@ def test_a_redis_whose_host_is_gone_is_noticed_while_clients_wait(redis_session:
             await until(lambda: blocked(redis_session) == 1)
             between.vanish()
             assert await asyncio.to_thread(drain, client) == b""
-            await until(lambda: not plane._relays)
+            await until(lambda: not plane.relays)
             client.close()
 
         played(between.url, test)

@@ -108,7 +108,7 @@ def test_a_fault_of_ours_is_one_connections(redis_session: RedisServer, tmp_path
                 assert await ask(streams, "PING", size=7) == b"+PONG\r\n"
             assert await ask(good, *filter(None, renew("1", "t:1")), size=4) == b":1\r\n"
             # Answers reach the client before they are looked at.
-            await until(lambda: plane.faults == 2 and not any(relay.watched.asked for relay in plane._relays))
+            await until(lambda: plane.faults == 2 and not any(relay.watched.asked for relay in plane.relays))
             for streams in (good, bad, second):
                 streams[1].close()
             # An observer that is still starting is not waited for when the plane ends.
@@ -160,8 +160,8 @@ def test_what_comes_before_the_upstream_stands_is_kept_in_order(redis_session: R
             writer.write(early)
             if with_eof:
                 writer.write_eof()
-            await until(lambda: any(relay._early for relay in plane._relays))
-            (relay,) = plane._relays
+            await until(lambda: any(relay._early for relay in plane.relays))
+            (relay,) = plane.relays
             for _ in range(100):  # what it takes is bounded while it waits
                 await asyncio.sleep(0)
             assert sum(map(len, relay._early)) <= 600_000
@@ -170,7 +170,7 @@ def test_what_comes_before_the_upstream_stands_is_kept_in_order(redis_session: R
             assert got == expected
             writer.close()
             if not with_eof:
-                await until(lambda: not plane._relays)
+                await until(lambda: not plane.relays)
         assert not [line for line in lines if "fault" in line]
 
     run(test)
@@ -184,7 +184,7 @@ def test_a_client_that_goes_before_the_upstream_stands_leaves_nothing(redis_sess
             client = dial(port_of(plane))
             await until(lambda: gate.waiting == 1)
             reset(client)
-            await until(lambda: not plane._relays)
+            await until(lambda: not plane.relays)
             await until(lambda: not gate.waiting)
 
     run(test)
@@ -229,7 +229,7 @@ def test_past_its_bookkeeping_a_connection_is_not_followed_and_goes_on(redis_ses
             while not got.endswith(b"$7\r\nthe end\r\n"):
                 got += await asyncio.wait_for(reader.read(1 << 20), 20)
             assert (got.count(b"+PONG\r\n"), got.count(b"-NOSCRIPT")) == (100_000, 13_000)
-            await until(lambda: not any(relay.watched.asked for relay in plane._relays))
+            await until(lambda: not any(relay.watched.asked for relay in plane.relays))
             assert plane.faults == 0
             for streams in ((reader, writer), other):
                 streams[1].close()

@@ -148,7 +148,7 @@ def test_strangers_that_look_like_lock_scripts_and_answer_anything(
             witness.asked(connections[conn], [call])
             witness.answered(connections[conn], [Exchange(call, reply, now, now + MS, 0, False, 2)])
             now += MS + later_ms * MS
-            witness._tell(ledger.tick(now), now)
+            witness.teller.tell(ledger.tick(now), now)
         witness.stop()
         records = [message for message in bus._waiting if isinstance(message, Record)]
         await bus.close()

@@ -97,7 +97,7 @@ def within(redis: RedisServer, test: Callable[[House, Wire], Awaitable[None]]) -
         wire = Wire(house, 1)
         try:
             await test(house, wire)
-            assert house.witness._told == {}, "nothing waits for a verdict that never comes"
+            assert not house.witness.teller.waiting, "nothing waits for a verdict that never comes"
         finally:
             wire.sock.close()
             house.witness.stop()

@@ -138,7 +138,7 @@ def test_every_line_of_a_job_names_its_queue(redis_session: RedisServer, queue: 
         wire.ask(evalsha(sha_of("saveStacktrace-1"), [key], "[]", "no"))
         wire.ask(evalsha(sha_of("addLog-2"), [key, key + b":logs"], job, "hello", ""))
         wire.ask(evalsha(sha_of("extendLock-2"), [held.key, b"stalled"], "t:1", 30_000, ""))
-        house.witness._tell(house.ledger.tick(clock.now() + HOUR_NS), clock.now())
+        house.witness.teller.tell(house.ledger.tick(clock.now() + HOUR_NS), clock.now())
         wire.ask(evalsha(sha_of("releaseLock-1"), [held.key], "t:1", 30_000))
         ops = [record.line.op for record in house.records]
         assert ops == ["acquire", "write", "write", "write", "renew", "lapse", "release"]

@@ -1,0 +1,80 @@
+"""From verdicts to records: what was said of a call waits here until its verdict has come, and goes to the bus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from emqproxy.locks.events import Instant, Lapsed, Lock, LockFact, Place
+from emqproxy.locks.policy import Decision
+from emqproxy.locks.verdicts import Verdict
+from emqproxy.proxy import clock
+from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.surmised import Surmised
+from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a line needs beside its verdict, kept from the fact to the verdict on it."""
+
+    line: Line
+    peer: Peer
+    call: CallSite
+    decision: Decision | None
+    """What became of the call; None where nobody was asked."""
+
+
+class Teller:
+    """One data plane's."""
+
+    def __init__(self, bus: Bus, lag: clock.LoopLag, surmised: Surmised) -> None:
+        self._bus, self._lag, self._surmised = bus, lag, surmised
+        self._waiting: dict[tuple[Place, Lock | None], Said] = {}
+        """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
+
+    @property
+    def waiting(self) -> int:
+        """Lines whose verdict has not come."""
+        return len(self._waiting)
+
+    def tell(self, verdicts: Iterable[Verdict], now: Instant) -> None:
+        """Verdicts on facts of any time; those that nothing waits for end attempts at most."""
+        lag_ns = self._lag.lag_ns(now)
+        for verdict in map(self._surmised.soften, verdicts):
+            fact = verdict.fact
+            told = None
+            if isinstance(fact, Lapsed):
+                self._bus.tell(Record(self._bus.number(), Line("lapse", "told"), verdict, None, None, lag_ns=lag_ns))
+                continue
+            if self._waiting:
+                told = self._waiting.pop((fact.place, fact.lock if isinstance(fact, LockFact) else None), None)
+            if told is not None:
+                self._record(told, verdict, lag_ns)
+            else:
+                for attempt in verdict.over:
+                    self._bus.tell(AttemptOver(attempt))
+
+    def tell_of(self, told: Said, verdicts: list[Verdict], fact: object, now: Instant) -> None:
+        """A line, and what was said when its fact was observed; its own verdict may come later."""
+        if len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
+            self._record(told, self._surmised.soften(verdict), self._lag.lag_ns(now))
+            return
+        assert isinstance(fact, msgspec.Struct)
+        place: Place = fact.place  # type: ignore[attr-defined]  # every fact has one
+        self._waiting[place, fact.lock if isinstance(fact, LockFact) else None] = told
+        self.tell(verdicts, now)
+
+    def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
+        """A connection cannot be followed any more."""
+        record = Record(self._bus.number(), Line("blind", "told"), verdict, peer, None, reason=reason)
+        self._bus.tell(record)
+
+    def _record(self, told: Said, verdict: Verdict, lag_ns: int) -> None:
+        action, rule, decision = "", None, told.decision
+        if decision is not None:
+            action = decision.action.value
+            rule = decision.charge.rule.value if decision.charge is not None else None
+        number = self._bus.number()
+        self._bus.tell(Record(number, told.line, verdict, told.peer, told.call, None, lag_ns, action, rule))
