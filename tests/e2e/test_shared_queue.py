@@ -13,7 +13,7 @@ from tests.long.shared_queue import Run, play
 
 
 def test_npm_pypi_and_our_workers_share_a_queue_and_are_killed() -> None:
-    faults, figures = play(Run("emq", jobs=210, kills=3, workers=1, lock_ms=5000, timeout_s=60))
+    faults, figures = play(Run("emq", jobs=210, kills=3, workers=1, lock_ms=6000, timeout_s=60))
     assert not faults, "\n".join([*faults, figures])
 
 

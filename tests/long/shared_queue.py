@@ -54,7 +54,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.options = {
-            "lockDuration": self.lock_ms, "lockRenewTime": self.lock_ms // 2, "stalledInterval": 1000,
+            "lockDuration": self.lock_ms, "lockRenewTime": self.lock_ms // 4, "stalledInterval": 1000,
             "maxStalledCount": 1_000_000,  # who was killed is no fault of the job's
             "concurrency": 8, "runRetryDelay": 500, "drainDelay": 1,
         }  # fmt: skip

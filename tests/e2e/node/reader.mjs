@@ -11,7 +11,8 @@ for (const id of config.read) {
   const more = { state: await job.getState(), backoff: opts.backoff, traces: job.stacktrace.length };
   say('read', { job: id, ...told, ...more });
 }
-say('counts', { counts: await queue.getJobCounts(), workers: (await queue.getWorkers()).map(worker => worker.rawname) });
+const workers = (await queue.getWorkers()).map(worker => worker.rawname);
+say('counts', { counts: await queue.getJobCounts(), workers });
 await queue.close();
 if (client.disconnect) await client.disconnect();
 process.exit(0);
