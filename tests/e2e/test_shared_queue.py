@@ -12,6 +12,7 @@ from tests.long.shared_account import Outcome, Planned, complaints
 from tests.long.shared_queue import Run, play
 
 
+@pytest.mark.timeout(240)
 def test_npm_pypi_and_our_workers_share_a_queue_and_are_killed() -> None:
     faults, figures = play(Run("emq", jobs=210, kills=3, workers=1, lock_ms=6000, timeout_s=60))
     assert not faults, "\n".join([*faults, figures])
