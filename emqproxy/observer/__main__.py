@@ -12,8 +12,6 @@ import os
 import signal
 import sys
 
-from emqproxy.observer.observe import observe
-
 
 def main(argv: list[str]) -> int:
     """Returns the exit code; 2 for bad usage."""
@@ -28,6 +26,9 @@ def main(argv: list[str]) -> int:
     except OSError:
         sys.stderr.write(f"emqproxy.observer: {fd} is no open descriptor\n")
         return 2
+    # It takes a second, in which a signal to the whole group must not end us.
+    from emqproxy.observer.observe import observe  # noqa: PLC0415
+
     return observe(fd)
 
 
