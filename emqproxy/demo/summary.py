@@ -24,6 +24,7 @@ _NEXT: Final = (
     ("with its spans", 'emqproxy demo --otlp URL   (README, "How a trace reads")'),
     ("left running", "emqproxy demo --keep   (its journal, and a port to try)"),
     ("your own Redis", "emqproxy run --upstream redis://HOST:6379"),
+    ("as arithmetic", "emqproxy simulate --lock-duration 3000 --renew 4000"),
     ("a worker to copy", "emqproxy/demo/worker.py"),
 )
 

@@ -16,7 +16,7 @@ from emqproxy.proxy.surmised import Surmised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 
 
-class Said(msgspec.Struct, frozen=True):
+class Spoken(msgspec.Struct, frozen=True):
     """What a line needs beside its verdict, kept from the fact to the verdict on it."""
 
     line: Line
@@ -31,7 +31,7 @@ class Teller:
 
     def __init__(self, bus: Bus, lag: clock.LoopLag, surmised: Surmised) -> None:
         self._bus, self._lag, self._surmised = bus, lag, surmised
-        self._waiting: dict[tuple[Place, Lock | None], Said] = {}
+        self._waiting: dict[tuple[Place, Lock | None], Spoken] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
 
     @property
@@ -56,7 +56,7 @@ class Teller:
                 for attempt in verdict.over:
                     self._bus.tell(AttemptOver(attempt))
 
-    def tell_of(self, told: Said, verdicts: list[Verdict], fact: object, now: Instant) -> None:
+    def tell_of(self, told: Spoken, verdicts: list[Verdict], fact: object, now: Instant) -> None:
         """A line, and what was said when its fact was observed; its own verdict may come later."""
         if len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
             self._record(told, self._surmised.soften(verdict), self._lag.lag_ns(now))
@@ -71,7 +71,7 @@ class Teller:
         record = Record(self._bus.number(), Line("blind", "told"), verdict, peer, None, reason=reason)
         self._bus.tell(record)
 
-    def _record(self, told: Said, verdict: Verdict, lag_ns: int) -> None:
+    def _record(self, told: Spoken, verdict: Verdict, lag_ns: int) -> None:
         action, rule, decision = "", None, told.decision
         if decision is not None:
             action = decision.action.value

@@ -32,7 +32,7 @@ from emqproxy.proxy.judge import Judge, blocked, refusal
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.tallies import CallTimes, Times
-from emqproxy.proxy.teller import Said, Teller
+from emqproxy.proxy.teller import Spoken, Teller
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import CallSite, Peer
 from emqproxy.scripts.catalogue import Catalogue
@@ -152,7 +152,7 @@ class Witness:
         call, _ = self._call_site(command, operation)
         for happening, line in blocked(command, operation, charge, watched.conn, now):
             verdicts = self._ledger.observe(happening.fact)
-            self.teller.tell_of(Said(line, watched.peer, call, decision), verdicts, happening.fact, now)
+            self.teller.tell_of(Spoken(line, watched.peer, call, decision), verdicts, happening.fact, now)
         return refusal(operation, charge)
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
@@ -183,7 +183,7 @@ class Witness:
                 if line is None:
                     self.teller.tell(verdicts, exchange.closed)
                 else:
-                    told = Said(line, watched.peer, call, known.decision)
+                    told = Spoken(line, watched.peer, call, known.decision)
                     self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 

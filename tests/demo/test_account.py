@@ -114,3 +114,9 @@ def test_colour_can_be_switched_off(no_color: bool) -> None:
     for line in told("slow"):
         Account(out).tell(line)
     assert ("\x1b[33m" in text.getvalue()) is not no_color
+
+
+def test_a_job_that_is_played_again_says_why() -> None:
+    out, text = console(terminal=False)
+    Account(out).begin("slow", again=True)
+    assert text.getvalue() == "\nslow: once more, as this machine stood still for too long\n"
