@@ -11,12 +11,26 @@ from typing import Final, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from emqproxy.locks.claims import NO_TOKENS, Claims
-from emqproxy.locks.events import AnyFact, AnyIntent, Instant, LockIntent, Place, Release, Renew, Wipe, Write
+from emqproxy.locks.events import (
+    AnyFact,
+    AnyIntent,
+    Instant,
+    Intent,
+    LockIntent,
+    Place,
+    Release,
+    Renew,
+    Sweep,
+    Take,
+    Wipe,
+    Write,
+)
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import PASS, Action, Charge, Decision, Rule, Rules, Stance, decide
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.records import Line
 from emqproxy.scripts import defects
+from emqproxy.scripts.answers import failure
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Happening, Operation
 from emqproxy.scripts.raw import SCRIPT_CALLS
@@ -25,6 +39,8 @@ from emqproxy.scripts.wipes import Wiping
 from emqproxy.session.exchange import Command, ErrorReply, Exchange
 
 STANCES: Final = {"observe": Stance.OBSERVE, "shadow": Stance.SHADOW, "enforce": Stance.ENFORCE}
+_OPS: Final[dict[type[Intent], str]] = {Take: "acquire", Sweep: "sweep", Wipe: "wipe"}
+"""The journal's words for calls whose lines need not have a job."""
 _OWN_ANSWER: Final = frozenset({Rule.ZERO_TOKEN, Rule.LAPSED_HOLDER})
 """Their clients are given what the script itself would say."""
 
@@ -173,16 +189,31 @@ def refusal(operation: Operation | None, charge: Charge) -> bytes:
     return b"-" + _error(charge) + b"\r\n"
 
 
-def blocked(
-    command: Command, operation: Operation, charge: Charge, conn: int, now: Instant
-) -> Iterator[tuple[Happening, Line]]:
-    """What is told of a refused call: each of its facts, which prove nothing, and its line."""
+def blocked(command: Command, operation: Operation, charge: Charge, conn: int, now: Instant) -> list[Happening]:
+    """What is told of a refused call: each of its facts, which prove nothing, and at least one line."""
     exchange = Exchange(command, ErrorReply(_error(charge)), now, now, command.db, False, 2)
     own = not_yours(operation) if charge.rule in _OWN_ANSWER else None
-    for happening in operation.happenings(exchange, Place(conn, command.request)):
-        if happening.line is not None:
-            code, code_name = (own.code, own.code_name) if own is not None else (None, None)
-            yield happening, replace(happening.line, outcome=Action.BLOCKED.value, code=code, code_name=code_name)
+    code, code_name = (own.code, own.code_name) if own is not None else (None, None)
+    told = []
+    for happening in charged(operation, exchange, conn):
+        line = happening.line
+        if line is not None:
+            line = replace(line, outcome=Action.BLOCKED.value, code=code, code_name=code_name)
+        told.append(Happening(happening.fact, line))
+    return told
+
+
+def charged(operation: Operation, exchange: Exchange, conn: int) -> list[Happening]:
+    """The happenings of a call that breaks a rule. There is always one with a line: a pickup that gave out nothing, or
+    a sweep that named nobody, has a queue and no job then."""
+    at, command = Place(conn, exchange.command.request), exchange.command
+    told = list(operation.happenings(exchange, at))
+    if not told or any(happening.line is not None for happening in told):
+        return told
+    first, op = told[0], "write"
+    for intent in operation.intents(at, command.db):
+        op = _OPS.get(type(intent), op)
+    return [Happening(first.fact, failure(exchange, op) or Line(op, "ok")), *told[1:]]
 
 
 def _error(charge: Charge) -> bytes:

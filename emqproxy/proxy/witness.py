@@ -28,7 +28,7 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import Action, Decision
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
-from emqproxy.proxy.judge import Judge, blocked, refusal
+from emqproxy.proxy.judge import Judge, blocked, charged, refusal
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.tallies import CallTimes, Times
@@ -36,7 +36,7 @@ from emqproxy.proxy.teller import Spoken, Teller
 from emqproxy.proxy.unrecognised import Unrecognised
 from emqproxy.records import CallSite, Peer
 from emqproxy.scripts.catalogue import Catalogue
-from emqproxy.scripts.operation import Operation
+from emqproxy.scripts.operation import Happening, Operation
 from emqproxy.scripts.raw import SCRIPT_CALLS
 from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
 from emqproxy.session.gated import GatedSession
@@ -150,9 +150,10 @@ class Witness:
         assert charge is not None
         assert operation is not None  # what is charged can be told
         call, _ = self._call_site(command, operation)
-        for happening, line in blocked(command, operation, charge, watched.conn, now):
-            verdicts = self._ledger.observe(happening.fact)
-            self.teller.tell_of(Spoken(line, watched.peer, call, decision), verdicts, happening.fact, now)
+        for fact, line in blocked(command, operation, charge, watched.conn, now):
+            verdicts = self._ledger.observe(fact)
+            if line is not None:
+                self.teller.tell_of(Spoken(line, watched.peer, call, decision), verdicts, fact, now)
         return refusal(operation, charge)
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
@@ -166,7 +167,9 @@ class Witness:
             if known is None:
                 continue
             operation = known.operation
-            happenings = operation.happenings(exchange, Place(watched.conn, command.request))
+            happenings: Iterable[Happening] = operation.happenings(exchange, Place(watched.conn, command.request))
+            if known.decision is not None and known.decision.charge is not None:
+                happenings = charged(operation, exchange, watched.conn)
             del watched.asked[command.request]
             reply = exchange.reply
             call, took = self._call_site(command, operation)

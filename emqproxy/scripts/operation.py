@@ -5,7 +5,7 @@ A family's file (acquire, renew, release, reap) reads KEYS and ARGV by the scrip
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -32,7 +32,7 @@ class Script(msgspec.Struct, frozen=True):
         return f"{self.name}-{self.arity}" if self.name and self.sha else self.name
 
 
-class Happening(msgspec.Struct, frozen=True):
+class Happening(NamedTuple):
     """One fact of an exchange, with its line; None where the fact is only the ledger's business (an empty pickup)."""
 
     fact: AnyFact
