@@ -16,7 +16,7 @@ from tests.proxy.wires import sidecar
 from tests.scripts.talk import PREFIX, lock
 
 OWN = b"return redis.call('GET', KEYS[1])"
-BREACHES = {"raw_lock_write", "unknown_script", "zero_token", "mass_delete"}
+BREACHES = {"raw_lock_write", "unknown_script", "zero_token", "bad_duration", "mass_delete"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,7 @@ def breach(tool: Hand, held: str) -> None:
     """Each rule that one connection can break by itself; whatever is answered."""
     tool.wire.call("CLIENT", "SETNAME", "tool")
     tool.finish(held, "0")
+    tool.pick("x", ttl_ms=0)
     tool.answer(tool.wire.call("EVAL", OWN, "1", lock(held).key))
     tool.answer(tool.wire.call("DEL", lock("99").key))
     tool.answer(tool.wire.call("FLUSHDB"))
@@ -90,6 +91,7 @@ def test_what_a_tool_breaks_is_told_by_rule_client_and_script(
     scripts = {rule["rule"]: rule["offences"][0]["script"] for rule in told["rules"]}
     assert scripts == {
         "zero_token": "moveToFinished-14",
+        "bad_duration": "moveToActive-11",
         "unknown_script": hashlib.sha1(OWN).hexdigest(),
         "raw_lock_write": "DEL",
         "mass_delete": "FLUSHDB",
