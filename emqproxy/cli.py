@@ -27,7 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from emqproxy import healthcheck
 
         return healthcheck.main(argv[1:])
-    return _typed(argv)
+    try:
+        return _typed(argv)
+    except KeyboardInterrupt:  # also while what a command needs is still being imported
+        return INTERRUPTED
 
 
 def _typed(argv: list[str]) -> int:
@@ -46,7 +49,7 @@ def _typed(argv: list[str]) -> int:
         return _refused(named, _usage_line(error, named))
     except (ConfigError, CommandError) as error:
         return _refused(_named(argv), str(error))
-    except (typer.Abort, KeyboardInterrupt):
+    except typer.Abort:
         return INTERRUPTED
     return code if isinstance(code, int) else 0
 
