@@ -31,7 +31,7 @@ from emqproxy.scripts.arguments import whole
 from emqproxy.scripts.layouts import LOCK_SUFFIX
 from emqproxy.scripts.operation import Happening, Script
 from emqproxy.session.exchange import Command, ErrorReply, Exchange, Reply, Word
-from emqproxy.session.table import COMMANDS, key_positions
+from emqproxy.session.table import COMMANDS, key_positions, option_of
 
 SCRIPT_CALLS: Final = frozenset({b"EVAL", b"EVALSHA", b"FCALL"})
 """Those that may write."""
@@ -126,7 +126,7 @@ def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
         found = [key._replace(gone=True) for key in found]
     if not found:
         return None
-    options = {(word or b"").upper() for word in words[3:]} if command.name == b"SET" else set()
+    options = {option_of(word) for word in words[3:]} if command.name == b"SET" else set()
     conditional = bool(options & {b"NX", b"XX"}) and b"GET" not in options
     return Hand(Script(command.name.decode(), 0, "", "", ""), command.name, tuple(found), conditional)
 
@@ -137,7 +137,7 @@ def _only_reads(name: bytes, words: Sequence[Word]) -> bool:
         return len(words) == 2
     if name != b"BITFIELD" or len(words) >= _WORDS_MAX:  # what stands behind them is not known
         return False
-    return not any((word or b"").upper() in _BITFIELD_WRITES for word in words[2:])
+    return not any(option_of(word) in _BITFIELD_WRITES for word in words[2:])
 
 
 def recognise_unknown(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
@@ -164,7 +164,7 @@ def _moved(name: bytes, words: Sequence[Word], prefixes: Sequence[bytes]) -> lis
         leaves = list(_lock_keys(words[1:2], prefixes))
         arrives = [] if db is None else [key._replace(db=db) for key in leaves]
     else:
-        options = [(word or b"").upper() for word in words[3:]]
+        options = [option_of(word) for word in words[3:]]
         at = options.index(b"DB") + 1 if name == b"COPY" and b"DB" in options[:-1] else 0
         db = whole(words[3 + at]) if at else None
         if name != b"COPY" and words[1] == words[2]:

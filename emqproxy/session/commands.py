@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from emqproxy.session.exchange import Word
-from emqproxy.session.table import COMMANDS, key_positions
+from emqproxy.session.table import COMMANDS, key_positions, option_of
 
 
 class Rule(enum.Enum):
@@ -91,14 +91,14 @@ def on_a_lock(words: Sequence[Word], length: int) -> bool:
 
 def unanswered(words: Sequence[Word]) -> bool:
     """Whether a REPLCONF may be one of those that a replica is not answered to."""
-    return any((word or b"").upper() in {b"ACK", b"GETACK"} for word in words[1::2])
+    return any(option_of(word) in {b"ACK", b"GETACK"} for word in words[1::2])
 
 
 def setname(words: Sequence[Word]) -> bytes | None:
     """The name in `HELLO 3 AUTH user password SETNAME name`; nothing else of it is kept."""
     at = 2
     while at < len(words):
-        option = (words[at] or b"").upper()
+        option = option_of(words[at])
         if option == b"SETNAME" and at + 1 < len(words):
             return words[at + 1]
         at += 3 if option == b"AUTH" else 1

@@ -9,6 +9,7 @@ from typing import Final
 from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_lock, setname, unanswered
 from emqproxy.session.exchange import Command, Word
 from emqproxy.session.modes import Run, Sent, Slot
+from emqproxy.session.table import option_of
 from emqproxy.wire.frames import strict_int
 from emqproxy.wire.items import Item, Request
 
@@ -253,7 +254,10 @@ class Intake:
         if sub == b"SETNAME" and request.length == 3 and not (sent.off or sent.skip):
             self._append(Slot(Rule.CLIENT, now, text=words[2]))
             return
-        way = (words[2] or b"").upper() if sub == b"REPLY" and request.length == 3 else b""
+        if 0 in sub:  # it may be taken for any
+            self.close("a zero byte in the name of a subcommand of CLIENT", now)
+            return
+        way = option_of(words[2]) if sub == b"REPLY" and request.length == 3 else b""
         if way not in {b"ON", b"OFF", b"SKIP"} or (way == b"ON" and not sent.off and not sent.skip):
             self._plain(1)  # ON where nothing is kept back changes nothing, queued or refused or not
         elif sent.multi:

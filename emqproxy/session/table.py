@@ -51,6 +51,11 @@ COMMANDS: Final = _load()
 """By upper-case name."""
 
 
+def option_of(word: Word) -> bytes:
+    """A word that may be an option's name, in upper case. Redis reads it up to its first zero byte."""
+    return b"" if word is None else word.partition(b"\0")[0].upper()
+
+
 def key_positions(words: Sequence[Word], length: int | None = None) -> list[int]:
     """Which words are keys: their places in `words`, the command's name being word 0 (in any case).
 
@@ -78,7 +83,7 @@ def _more_positions(more: str, words: Sequence[Word], count: int) -> list[int]:
         number = strict_int(words[at] or b"") if at < held else None
         return list(range(at + 1, min(at + 1 + max(number or 0, 0), held)))
     names = {name.encode() for name in what.split(",")}
-    places = [at for at, word in enumerate(words) if at and word is not None and word.upper() in names]
+    places = [at for at, word in enumerate(words) if at and option_of(word) in names]
     if kind == "option":
         return [at + 1 for at in places if at + 1 < held]
     if not places:

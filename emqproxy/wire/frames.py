@@ -12,6 +12,8 @@ LINE_BYTES_MAX: Final = 64 * 1024
 """Redis closes a connection whose inline command or length line is longer without an end."""
 NAME_BYTES_MAX: Final = 64
 """A longer first word is no command's name."""
+ZERO_IN_NAME: Final = "a zero byte in a command's name"
+"""Redis looks a name up by all of it and compares it up to its first zero byte: what it runs then is chance."""
 HELD_WORDS_MAX: Final = 64
 """The protocol's widest lock script has 28 words."""
 HELD_WORD_BYTES_MAX: Final = 1024 * 1024

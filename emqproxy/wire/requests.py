@@ -22,6 +22,7 @@ from emqproxy.wire.frames import (
     NAME_BYTES_MAX,
     SMALL,
     WINDOW_BYTES,
+    ZERO_IN_NAME,
     ClientWireError,
     head_of,
     strict_int,
@@ -160,6 +161,8 @@ class RequestReader:
                     add_unwanted(unwanted, out)
                     unwanted = 0
                 out.append(Request(words, len(words)))
+            elif 0 in name:
+                break
             else:
                 alike.saw(heads, sent)
                 unwanted += 1
@@ -206,7 +209,7 @@ class RequestReader:
             stop = pos + size
             if left == self._count:
                 words = self._name(data, pos, stop, end, size)
-                if words is None and size <= NAME_BYTES_MAX and stop > end:
+                if words is None and stop > end and end - pos < NAME_BYTES_MAX:
                     # The name is cut: come back to its length line with all of it.
                     return self._keep(data, line_end - len(b"$%d" % size))
             elif words is not None and len(words) < HELD_WORDS_MAX:
@@ -234,6 +237,8 @@ class RequestReader:
             elif self._marking and name in self._marked:
                 self._words = [name]
                 self._word_bytes_max = MARKED_WORD_BYTES_MAX
+        if self._words is None and 0 in data[pos : min(stop, pos + NAME_BYTES_MAX)]:
+            raise ClientWireError(ZERO_IN_NAME)
         return self._words
 
     def _hold(self, data: bytes, pos: int, stop: int, end: int, size: int, words: list[bytes | None]) -> None:

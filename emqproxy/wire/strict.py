@@ -14,7 +14,7 @@ Limits, each with its reason:
   the connection at that header, and runs nothing of what stands behind it.
 - `held_bytes_max` bounds what is held of one command, each word counted as 64 bytes more, for that is what it takes.
 - A length line is as short as its number, an inline command at most LINE_BYTES_MAX: Redis closes where it is longer.
-- Depth is none: requests are flat.
+  A name is no longer than any command's. Depth is none: requests are flat.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from emqproxy.wire.frames import (
     LINE_BYTES_MAX,
     NAME_BYTES_MAX,
     WINDOW_BYTES,
+    ZERO_IN_NAME,
     ClientWireError,
     head_of,
     strict_int,
@@ -143,6 +144,8 @@ class StrictReader:
                     out.append(Piece(CRLF.join(parts[begun:at]) + CRLF, count))
                 out.append(Piece(CRLF.join(parts[at:stop]) + CRLF, Request(words, len(words))))
                 begun, count = stop, 0
+            elif 0 in (words[0] or b"") or len(words[0] or b"") > NAME_BYTES_MAX:
+                break
             else:
                 count += 1
             at = stop
@@ -229,8 +232,7 @@ class StrictReader:
             pos = data.find(CRLF, pos) + 2
             self._inside, self._payload = True, size
             if not self._named and size > NAME_BYTES_MAX:
-                self._words = None  # no command's name
-                self._named = True
+                raise ClientWireError("a name that is longer than any command's")
             self._body = None if self._words is None else bytearray()
         if self._payload:
             step = min(self._payload, len(data) - pos)
@@ -253,7 +255,6 @@ class StrictReader:
         self._inside = False
         self._left -= 1
         if self._words is None:
-            self._named = True
             return
         assert self._body is not None
         word, self._body = bytes(self._body), None
@@ -261,6 +262,8 @@ class StrictReader:
         if not self._named:
             self._named = True
             name = word.upper()
+            if 0 in name:
+                raise ClientWireError(ZERO_IN_NAME)
             if name not in self._wanted and name not in self._marked:
                 self._words = None
 
@@ -269,12 +272,8 @@ class StrictReader:
         if data[pos] != kind:
             raise ClientWireError(wrong)
         stop = data.find(CRLF, pos, pos + LENGTH_LINE_BYTES_MAX)
-        if stop < 0:
-            if len(data) - pos >= LENGTH_LINE_BYTES_MAX:
-                raise ClientWireError(wrong)
-            return None
-        number = strict_int(data[pos + 1 : stop])
-        if number is None:
+        number = strict_int(data[pos + 1 : stop]) if stop >= 0 else None
+        if number is None and (stop >= 0 or len(data) - pos >= LENGTH_LINE_BYTES_MAX):
             raise ClientWireError(wrong)
         return number
 
