@@ -13,9 +13,9 @@ from typing import Final
 
 from emqproxy.locks.account import Account
 from emqproxy.locks.accounts import Accounts
-from emqproxy.locks.events import Instant, Lock, Overwrite, Queue, Release, Take, Wipe
-from emqproxy.locks.flights import Flights
-from emqproxy.locks.worlds import LeaseState
+from emqproxy.locks.events import Instant, Lock, Overwrite, Queue, Release, Renew, Take, Wipe
+from emqproxy.locks.flights import Flight, Flights
+from emqproxy.locks.worlds import MS, LeaseState
 
 ACCOUNTS_MAX: Final = 100_000
 """So many are looked at for one that is held."""
@@ -32,10 +32,11 @@ class Certain:
         account = self._accounts.get(lock)
         if account is None or self._blind or not _lives(account, now):
             return None
-        for intent in self._flights.over(account.lock, account.queue):
-            if isinstance(intent, (Release, Overwrite, Wipe)) or (isinstance(intent, Take) and intent.anything):
+        holder = account.ends[0].holder
+        for flight in self._flights.over(account.lock, account.queue):
+            if _may_end(flight, holder, now):
                 return None
-        return account.ends[0].holder
+        return holder
 
     def held_among(self, queue: Queue | None, dbs: Iterable[int] | None, now: Instant) -> Lock | None:
         """A lock that is certainly held: of a queue, or of these databases (None: of any); None where there is none."""
@@ -53,6 +54,20 @@ class Certain:
         """Whether a pickup is out on a queue that may give any job of it to this token, or over this connection."""
         takes = (intent for intent in self._flights.of_queue(queue) if isinstance(intent, Take))
         return any(intent.anything or intent.token == token or intent.place.conn == conn for intent in takes)
+
+
+def _may_end(flight: Flight, holder: bytes | None, now: Instant) -> bool:
+    """Whether what is out may have ended the lock by now: a renewal by the holder does where its time is short."""
+    intent = flight.intent
+    match intent:
+        case Release() | Overwrite() | Wipe():
+            return True
+        case Take():
+            return intent.anything
+        case Renew():
+            return intent.token == holder and (intent.ttl_ms is None or flight.opened + intent.ttl_ms * MS <= now)
+        case _:
+            return False
 
 
 def _lives(account: Account, now: Instant) -> bool:

@@ -1,8 +1,12 @@
 """Who took which job over which connection, as far as the wire has proved it: what a refusal may rest on.
 
 The ledger tells tokens apart; a refusal must tell speakers apart who use the same one. A speaker is a connection here,
-and only where that is certain: a token that was once used from two connections within one acquisition (a pool) is
-nobody's sign of anything from then on. What is not certain is not claimed, and then nothing is refused.
+and only where that is certain: a token that was once used from two connections within one acquisition (a pool), and
+these connections, are nobody's sign of anything from then on. Who gave a job back itself has lost nothing. What is not
+certain is not claimed, and then nothing is refused.
+
+What no wire can show: a pool whose token took a job over one connection, lost it and took it again over another, and
+that never before spoke for any job over two, looks like two workers with one token.
 
 Fed only where something can come of it: in observe mode nobody asks. So claims begin with the first grant seen since.
 
@@ -12,28 +16,33 @@ Source: CONTRACT, `[rules]`: lapsed_holder, zombie_write.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from emqproxy.locks.events import (
+    Absent,
     AnyFact,
     AnyIntent,
     Blinded,
+    Bypassed,
     Deleted,
     Granted,
     Lock,
+    LockFact,
     Overwritten,
+    Perhaps,
     PerhapsGranted,
+    Queue,
     Release,
+    Released,
     Renew,
+    Sighted,
     Window,
     Wiped,
 )
+from emqproxy.locks.pools import Newest, Pools
 
-POOLED_MAX: Final = 10_000
-"""Tokens remembered for having been used from two connections."""
 FORMER_MAX: Final = 8
 """Acquisitions of one job that are remembered behind the last."""
 NO_TOKENS: Final = frozenset((b"", b"0"))
@@ -45,12 +54,16 @@ class Acquisition(msgspec.Struct, eq=False, gc=False):
 
     token: bytes
     conn: int
-    window: Window
+    window: Window | None
+    """None: that was not seen, only that the token was used."""
+    left: bool = False
+    """It gave the job back itself, or may have."""
 
 
 class Claim(msgspec.Struct, eq=False, gc=False):
-    """The acquisitions of one job: the last one, and those certainly before it."""
+    """The acquisitions of one job: the last one, and those certainly before it that lost it."""
 
+    queue: Queue
     last: Acquisition
     former: list[Acquisition]
 
@@ -61,7 +74,10 @@ class Claims:
     def __init__(self, locks_max: int) -> None:
         self._locks_max = locks_max
         self._by_lock: OrderedDict[Lock, Claim] = OrderedDict()
-        self._pooled: OrderedDict[bytes, None] = OrderedDict()
+        self._of_queue: dict[Queue, set[Lock]] = {}
+        """Locks that have a claim; none is empty."""
+        self._pools = Pools()
+        self._bypassed: Newest[Lock] = Newest(locks_max)
 
     def __len__(self) -> int:
         return len(self._by_lock)
@@ -73,73 +89,119 @@ class Claims:
         match fact:
             case Granted():
                 self._granted(fact)
+            case Released():
+                self._left(fact)
+            case Perhaps() if fact.ttl_ms is None:
+                self._left(fact)
             case Overwritten() | Deleted():
-                self._by_lock.pop(fact.lock, None)
+                self._drop(fact.lock)
+            case Absent() if not fact.token and not fact.swept:  # removed: what is added under its id is another job
+                self._drop(fact.lock)
+            case Bypassed():
+                self._drop(fact.lock)
+                self._bypassed.add(fact.lock)
             case Wiped():
-                self._forget(lambda lock: fact.db in {None, lock.db} and lock.key.startswith(fact.prefix))
+                hit = [q for q in self._of_queue if fact.db in {None, q.db} and q.prefix.startswith(fact.prefix)]
+                for queue in hit:
+                    self._forget(queue)
             case PerhapsGranted():
-                db, prefix = fact.queue
-                self._forget(lambda lock: lock.db == db and lock.key.startswith(prefix))
+                self._forget(fact.queue)
             case Blinded():
-                self._by_lock.clear()
+                for queue in list(self._of_queue):
+                    self._forget(queue)
+            case Sighted():
+                self._pools.hang_up(fact.place.conn)
             case _:
                 pass
 
-    def _forget(self, hit: Callable[[Lock], bool]) -> None:
-        for lock in [lock for lock in self._by_lock if hit(lock)]:
-            del self._by_lock[lock]
-
     def spoke(self, intent: AnyIntent) -> None:
-        """A call goes on that names a token: a use of it in the acquisition that is the last one now."""
+        """A call goes on that names a token: a use of it, in the acquisition that was its last."""
         if not isinstance(intent, (Renew, Release)) or intent.token in NO_TOKENS:
             return
-        claim = self._by_lock.get(intent.lock)
-        if claim is not None and claim.last.token == intent.token and claim.last.conn != intent.place.conn:
-            self._pool(intent.token)
+        claim, conn = self._by_lock.get(intent.lock), intent.place.conn
+        if claim is None:
+            self._keep(intent.lock, Claim(intent.queue, Acquisition(intent.token, conn, None), []))
+            return
+        of_token = [each for each in (*claim.former, claim.last) if each.token == intent.token]
+        if of_token and (of_token[-1] is claim.last or not any(each.conn == conn for each in of_token)):
+            taker = of_token[-1].conn
+            if taker != conn:
+                self._pools.shared(intent.token, taker, conn)
 
     def _granted(self, fact: Granted) -> None:
-        taken, claim = Acquisition(fact.token, fact.place.conn, fact.window), self._by_lock.pop(fact.lock, None)
+        taken, claim = Acquisition(fact.token, fact.place.conn, fact.window), self._drop(fact.lock)
+        self._bypassed.discard(fact.lock)
         former: list[Acquisition] = []
-        # Where it is open which came first, who holds it is open, too: then only this one is known of.
-        if claim is not None and claim.last.window.closed < fact.window.opened:
-            former = [a for a in claim.former if (a.token, a.conn) != (claim.last.token, claim.last.conn)]
-            former = [*former, claim.last][-FORMER_MAX:]
-        elif claim is not None:
-            self._pool(claim.last.token)
-            self._pool(fact.token)
-        self._by_lock[fact.lock] = Claim(taken, former)
-        if len(self._by_lock) > self._locks_max:
-            self._by_lock.popitem(last=False)
+        if claim is not None and (last := claim.last).window is not None:
+            # Where it is open which came first, who holds it is open, too: then only this one is known of.
+            if last.window.closed >= fact.window.opened:
+                self._pools.unsure(last.token)
+                self._pools.unsure(fact.token)
+            else:
+                former = [a for a in claim.former if (a.token, a.conn) != (last.token, last.conn)]
+                former = (former if last.left else [*former, last])[-FORMER_MAX:]
+        self._keep(fact.lock, Claim(fact.queue, taken, former))
 
-    def _pool(self, token: bytes) -> None:
-        self._pooled[token] = None
-        self._pooled.move_to_end(token)
-        if len(self._pooled) > POOLED_MAX:
-            self._pooled.popitem(last=False)
+    def _left(self, fact: LockFact) -> None:
+        """A token gave the job back, or may have: as the holder, or in an order in which answers were not read."""
+        claim = self._by_lock.get(fact.lock)
+        if claim is None:
+            return
+        ours, token = claim.last.token == fact.token, fact.token
+        claim.last.left = claim.last.left or ours
+        claim.former = [a for a in claim.former if a.token != token or (ours and a.conn != fact.place.conn)]
+
+    def _keep(self, lock: Lock, claim: Claim) -> None:
+        self._by_lock[lock] = claim
+        self._of_queue.setdefault(claim.queue, set()).add(lock)
+        if len(self._by_lock) > self._locks_max:
+            self._drop(next(iter(self._by_lock)))
+
+    def _drop(self, lock: Lock) -> Claim | None:
+        claim = self._by_lock.pop(lock, None)
+        if claim is not None:
+            locks = self._of_queue[claim.queue]
+            locks.discard(lock)
+            if not locks:
+                del self._of_queue[claim.queue]
+        return claim
+
+    def _forget(self, queue: Queue) -> None:
+        for lock in self._of_queue.pop(queue, ()):
+            del self._by_lock[lock]
 
     # ---------------------------------------------------------------- questions
 
     def is_stale(self, lock: Lock, token: bytes, conn: int) -> bool:
         """Whether a connection took this job with this token, and another connection took it since with the same one:
         it speaks for what it has lost, and Redis cannot tell."""
-        claim = self._by_lock.get(lock)
-        if claim is None or token in NO_TOKENS or token in self._pooled:
-            return False
-        if claim.last.token != token or claim.last.conn == conn:
+        claim = self._lost_by(lock, conn)
+        if claim is None or claim.last.token != token or token in NO_TOKENS:
             return False
         return any(former.token == token and former.conn == conn for former in claim.former)
 
     def holder_since(self, lock: Lock, conn: int) -> Acquisition | None:
         """The last acquisition of a job that a connection took before and lost to it: by another connection, and by
         another worker. None: it never had it, has it, or who had what is not certain."""
-        claim = self._by_lock.get(lock)
-        if claim is None or claim.last.conn == conn or claim.last.token in self._pooled:
+        claim = self._lost_by(lock, conn)
+        if claim is None:
             return None
         had = [former for former in claim.former if former.conn == conn]
-        if not had or any(former.token in self._pooled for former in had):
+        if not had or any(self._pools.has_token(former.token) for former in had):
             return None
         holder = worker_of(claim.last.token)
         return None if any(worker_of(former.token) == holder for former in had) else claim.last
+
+    def was_bypassed(self, lock: Lock) -> bool:
+        """Whether its job was moved with the token "0" since it was given out: the lock is nobody's work any more."""
+        return lock in self._bypassed
+
+    def _lost_by(self, lock: Lock, conn: int) -> Claim | None:
+        """The claim on a lock whose last acquisition is another speaker's than this connection's."""
+        claim, pools = self._by_lock.get(lock), self._pools
+        if claim is None or claim.last.conn == conn or pools.has_token(claim.last.token):
+            return None
+        return None if pools.has_conn(conn) or pools.has_conn(claim.last.conn) else claim
 
 
 def worker_of(token: bytes) -> bytes:

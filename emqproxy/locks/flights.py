@@ -102,11 +102,11 @@ class Flights:
                 return False
         return True
 
-    def over(self, lock: Lock, queue: Queue) -> Iterator[AnyIntent]:
+    def over(self, lock: Lock, queue: Queue) -> Iterator[Flight]:
         """All that is out and may bear on a lock."""
         for reach in (lock, queue, EVERYTHING):
             for of_conn in self._over.get(reach, _NONE).values():
-                yield from (self._flights[place].intent for place in of_conn)
+                yield from (self._flights[place] for place in of_conn)
 
     def of_queue(self, queue: Queue) -> Iterator[AnyIntent]:
         """All that is out and bears on a whole queue."""

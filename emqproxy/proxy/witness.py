@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from emqproxy.locks.events import (
     AnyFact,
-    AnyIntent,
     Blinded,
     Instant,
     PerhapsGranted,
@@ -28,13 +25,15 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import Action, Decision
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.consulting import Consulting
 from emqproxy.proxy.judge import Judge, blocked, charged, refusal
 from emqproxy.proxy.looks import Looks
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.tallies import CallTimes, Times
 from emqproxy.proxy.teller import Spoken, Teller
 from emqproxy.proxy.unrecognised import Unrecognised
-from emqproxy.records import CallSite, Peer
+from emqproxy.proxy.watched import Asked, Watched
+from emqproxy.records import CallSite
 from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Happening, Operation
 from emqproxy.scripts.raw import SCRIPT_CALLS
@@ -44,38 +43,6 @@ from emqproxy.session.gated import GatedSession
 TIMER_S_MAX: Final = 3600.0
 CALL_SITES_MAX: Final = 10_000
 """Above what the catalogue and all learned texts come to."""
-
-
-class Watched(msgspec.Struct, eq=False):
-    """A connection, and what is out on it."""
-
-    conn: int
-    client: str
-    session: GatedSession
-    asked: dict[int, Asked] = msgspec.field(default_factory=dict)
-    """By request number."""
-    texts: dict[int, bytes] = msgspec.field(default_factory=dict)
-    """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
-
-    known_as: Peer | None = None
-
-    @property
-    def peer(self) -> Peer:
-        """Who it is, for a record."""
-        name = self.session.client_name
-        if self.known_as is None or self.known_as.client_name != name:
-            self.known_as = Peer(self.conn, self.client, name)
-        return self.known_as
-
-
-class Asked(NamedTuple):
-    """A call that was recognised and is not answered yet."""
-
-    operation: Operation
-    intents: tuple[AnyIntent, ...]
-    sent: Instant
-    decision: Decision | None
-    """What the judge said; None where there is none."""
 
 
 class Witness:
@@ -91,7 +58,8 @@ class Witness:
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
         self._lag, self._unrecognised = lag, unrecognised
         self._surmised = Surmised()
-        self.teller = Teller(bus, lag, self._surmised)
+        self._consulting = Consulting(clock.now(), ledger.locks_max)
+        self.teller = Teller(bus, lag, self._surmised, self._consulting)
         self.judge = Judge(catalogue, ledger, self._surmised)
         self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
@@ -100,7 +68,9 @@ class Witness:
 
     def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
         """A new connection, whose session leaves alone what the catalogue has no use for."""
-        return Watched(conn, client, GatedSession(pending_bytes_max, self._catalogue.strangers))
+        now, session = clock.now(), GatedSession(pending_bytes_max, self._catalogue.strangers)
+        watched = self._consulting.speakers[conn] = Watched(conn, client, session, heard_at=now, made_at=now)
+        return watched
 
     # ---------------------------------------------------------------- the ten steps, 3 to 5 and 9 to 10
 
@@ -134,7 +104,12 @@ class Witness:
         watched.session.keep(command, words=command.request in watched.texts)
         sent = command.opened - self._lag.lag_ns(command.opened)
         intents = operation.intents(Place(watched.conn, command.request), command.db)
-        watched.asked[command.request] = Asked(operation, intents, sent, decision)
+        if not watched.met:
+            watched.met, at = True, Window(watched.made_at, watched.made_at)
+            self.teller.connection("opened", Met(Place(watched.conn, 0), at), watched.peer)
+        watched.calls.append(command.opened)
+        idle_ms = self._consulting.idle_ms(watched, intents, command.opened)
+        watched.asked[command.request] = Asked(operation, intents, sent, decision, idle_ms)
         if decision is not None:
             judge.passed(intents, decision)
         if operation.script.match == "shape":
@@ -186,13 +161,15 @@ class Witness:
                 if line is None:
                     self.teller.tell(verdicts, exchange.closed)
                 else:
-                    told = Spoken(line, watched.peer, call, known.decision)
+                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms)
                     self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 
     def blinded(self, watched: Watched, reason: str, now: Instant) -> None:
         """Nothing more can be paired on a connection; bytes go on."""
         fact = Blinded(Place(watched.conn, 0), Window(now, now))
+        if self.judge.sits:
+            self.judge.observed(fact)
         for verdict in self._ledger.observe(fact):
             if verdict.fact is fact:
                 self.teller.blind(watched.peer, verdict, reason)
@@ -202,6 +179,9 @@ class Witness:
     def closed(self, watched: Watched, now: Instant) -> None:
         """A connection is gone; its unanswered exchanges have been given to `answered` before."""
         self.forsake(watched, now)
+        self._consulting.speakers.pop(watched.conn, None)
+        if watched.met:
+            self.teller.connection("closed", Sighted(Place(watched.conn, 0), Window(now, now)), watched.peer)
         self._hear(Sighted(Place(watched.conn, 0), Window(now, now)), now)
         self._arm()
 
@@ -231,6 +211,7 @@ class Witness:
 
     def _doubt(self, _: bytes, now: Instant) -> None:
         with contextlib.suppress(Exception):  # law 9, for want of a connection that could be made blind
+            self.teller.connection("closed", Met(Place(0, 0), Window(now, now)), None)
             for queue in {attempt.queue for attempt in self._ledger.open_attempts()}:
                 fact = PerhapsGranted(Place(0, 0), Window(now, now), queue, b"", None, anything=True)
                 self._hear(fact, now)
