@@ -132,7 +132,7 @@ class Catalogue:
         if sha in self._scripts or sha in self.allowed:
             return KnownScripts(self._scripts.get(sha) or Script("", ANY_ARITY, sha, "", ""), None)
         names = self._learned.get(sha.encode(), ())
-        if not names and command.name == b"EVAL":
+        if not names and command.name == b"EVAL" and len(command.words) > 1:
             names = self._names(command.words[1] or b"")
         return KnownScripts(Script(names[0], ANY_ARITY, sha, "learned", "") if names else None, None)
 
