@@ -79,3 +79,16 @@ def test_a_second_request_from_one_place_stands_for_the_first() -> None:
     assert flights.bearing_on(JOB, QUEUE, 100) == set()
     flights.arrive(Place(1, 1))
     assert flights.bearing_on(job(7), QUEUE, 100) == set()
+
+
+def test_what_is_out_over_a_lock_and_over_its_queue() -> None:
+    flights = Flights()
+    renew, take = Renew(Place(1, 1), QUEUE, JOB, b"A", 1000), Take(Place(2, 1), QUEUE, b"B", 1000)
+    other, wipe = Renew(Place(1, 2), QUEUE, job(7), b"A", 1000), Wipe(Place(3, 1), Queue(0, b""))
+    for opened, intent in enumerate((renew, take, other, wipe)):
+        flights.depart(intent, opened)
+    assert list(flights.over(JOB, QUEUE)) == [(renew, 0), (take, 1), (wipe, 3)]
+    assert list(flights.of_queue(QUEUE)) == [take]
+    flights.arrive(take.place)
+    assert list(flights.over(job(7), QUEUE)) == [(other, 2), (wipe, 3)]
+    assert list(flights.of_queue(QUEUE)) == []
