@@ -35,6 +35,7 @@ from emqproxy.scripts.catalogue import Catalogue
 from emqproxy.scripts.operation import Happening, Operation
 from emqproxy.scripts.raw import SCRIPT_CALLS
 from emqproxy.scripts.refusals import not_yours
+from emqproxy.scripts.remove import Orphans
 from emqproxy.scripts.wipes import Wiping
 from emqproxy.session.exchange import Command, ErrorReply, Exchange
 
@@ -170,6 +171,8 @@ class Judge:
         return Charge(Rule.ZOMBIE_WRITE, "a write to a job that this connection has lost, and another holds")
 
     def _of_wipe(self, operation: Operation, intent: Wipe, now: Instant) -> Charge | None:
+        if isinstance(operation, Orphans):
+            return None  # it deletes the locks of jobs that are in no list: nobody works on those
         certain, queue = self._ledger.certain, intent.queue
         if queue.prefix:
             held = certain.held_among(queue, None, now)
