@@ -104,6 +104,8 @@ class JobFields(msgspec.Struct, frozen=True, array_like=True, gc=False):
     trace_context: dict[str, str] | None = None
     """The producer's carrier (`traceparent`, `tracestate`), from `opts.tm`; None where absent, omitted or malformed."""
     parent_key: str | None = None
+    doomed: bool = False
+    """It was stalled too often, and whoever takes it fails it (`defa`)."""
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -142,6 +144,16 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """`passed`, `would_block`, `blocked`; empty where nothing was decided: in observe mode, or where no call was."""
     rule: str | None = None
     """Which rule the call breaks, where it does not just pass."""
+    idle_ms: float | None = None
+    """How long all of its worker's connections had been silent before the call came; None where it names no token."""
+    burst: int = 0
+    """So many calls of its worker arrived within 5 ms of it, itself among them; 0 where nobody counted."""
+    cause: str | None = None
+    """Why, as an id of CONTRACT's closed list, where the line needs one."""
+    because: str | None = None
+    """The cause in one sentence, with its figures."""
+    evidence: tuple[int, ...] = ()
+    """The numbers of the lines it rests on."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

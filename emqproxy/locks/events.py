@@ -10,7 +10,7 @@ Instants are integers, monotonic nanoseconds. Source: ARCHITECTURE, "The central
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -230,6 +230,10 @@ class Blinded(Fact, frozen=True, tag=True):
     """A connection went OPAQUE: what it does to any lease is unseen from here on."""
 
 
+class Met(Fact, frozen=True, tag=True):
+    """A connection was made: a client's; or, where `place` names none, to another Redis than before. Of the journal."""
+
+
 class Sighted(Fact, frozen=True, tag=True):
     """A connection closed: nothing more comes from it, seen or unseen."""
 
@@ -250,4 +254,21 @@ AnyLockFact: TypeAlias = (
     | Lapsed
 )
 """What an account hears."""
-AnyFact: TypeAlias = AnyLockFact | Untouched | Nothing | PerhapsGranted | Wiped | Blinded | Sighted
+AnyFact: TypeAlias = AnyLockFact | Untouched | Nothing | PerhapsGranted | Wiped | Blinded | Sighted | Met
+
+
+def effect(fact: Fact) -> str:
+    """The fact's class in the journal's words: `held_by_other`."""
+    return _EFFECTS[type(fact).__name__]
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def _leaves(kind: type[Fact]) -> list[type[Fact]]:
+    below = kind.__subclasses__()
+    return [leaf for child in below for leaf in _leaves(child)] if below else [kind]
+
+
+_EFFECTS: Final = {leaf.__name__: _snake(leaf.__name__) for leaf in _leaves(Fact)}

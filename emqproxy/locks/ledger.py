@@ -32,6 +32,7 @@ from emqproxy.locks.events import (
     Lock,
     LockFact,
     LockIntent,
+    Met,
     Nothing,
     PerhapsGranted,
     Place,
@@ -118,7 +119,7 @@ class LockLedger:
         verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
         match fact:
-            case Nothing() | Untouched():
+            case Nothing() | Untouched() | Met():
                 verdicts.append(Verdict(fact, None, at=fact.window.closed))
             case LockFact():
                 verdicts += self._account(fact, fact.window.opened if flight is None else flight.opened)
@@ -173,8 +174,7 @@ class LockLedger:
 
     def _due(self, account: Account, now: Instant, verdicts: list[Verdict]) -> None:
         """An account's time has come: its lapse, its being forgotten, or nothing yet."""
-        gone = account.lapses_at
-        if gone is not None:
+        if (gone := account.lapses_at) is not None:
             if gone <= now and not account.lapse_waits:
                 account.lapse_waits = self._wait(account, gone)
                 if not account.lapse_waits:

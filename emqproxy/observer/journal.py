@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from emqproxy import logs
-from emqproxy.locks.events import Lapsed, LockFact, PerhapsGranted
+from emqproxy.locks.events import Lapsed, LockFact, PerhapsGranted, effect
 from emqproxy.observer.journal_file import JournalFile
-from emqproxy.observer.names import effect, subject
+from emqproxy.observer.names import subject
 from emqproxy.observer.timeline import Timeline, rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Anchor, Message, Record
@@ -54,6 +54,11 @@ class _Entry(msgspec.Struct):
     grade: str | None
     finding: str | None
     scope: str | None
+    idle_ms: float | None
+    burst: int | None
+    cause: str | None
+    because: str | None
+    evidence: tuple[int, ...] | None
     action: str | None
     rule: str | None
     took_us: int | None
@@ -160,6 +165,11 @@ class Journal:
             grade.value if grade else None,
             finding.word if finding else None,
             verdict.scope,
+            rounded_ms(record.idle_ms),
+            record.burst or None,
+            record.cause,
+            record.because,
+            record.evidence or None,
             record.action or None,
             record.rule,
             None if lapsed else (window.closed - window.opened) // 1000,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from emqproxy.locks.events import AnyFact, Fact, Lock, LockFact, Queue, QueueFact, Wiped
+from emqproxy.locks.events import AnyFact, Lock, LockFact, Queue, QueueFact, Wiped
 
 _LOCK_SUFFIX: Final = b":lock"
 _SYSTEMS: Final = {"emq": "echomq", "bull": "bullmq"}
@@ -74,20 +74,3 @@ def subject(fact: AnyFact) -> Subject:
     name = queue_name(queue)
     job = job_id(queue, fact.lock) if isinstance(fact, LockFact) else None
     return Subject(queue.db, name.prefix, name.queue, job)
-
-
-def effect(fact: Fact) -> str:
-    """The fact's class in the journal's words: `held_by_other`."""
-    return _EFFECTS[type(fact).__name__]
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
-
-
-def _leaves(kind: type[Fact]) -> list[type[Fact]]:
-    below = kind.__subclasses__()
-    return [leaf for child in below for leaf in _leaves(child)] if below else [kind]
-
-
-_EFFECTS: Final = {leaf.__name__: _snake(leaf.__name__) for leaf in _leaves(Fact)}

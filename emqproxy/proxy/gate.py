@@ -13,8 +13,9 @@ from typing import Final, Protocol
 
 from emqproxy.locks.events import Instant
 from emqproxy.logs import RateLimited
+from emqproxy.proxy.watched import Watched
 from emqproxy.proxy.watcher import Watcher
-from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.proxy.witness import Witness
 from emqproxy.session.exchange import Command, Exchange
 
 SLICE_BYTES: Final = 16 * 1024
@@ -110,6 +111,7 @@ class Gate:
         if len(data) > SLICE_BYTES:
             self._waiting.appendleft((data[SLICE_BYTES:], now))
             data = data[:SLICE_BYTES]
+        self._watched.heard(now)
         session = self._watched.session
         session.judge_bytes = self._house.witness.judge.judge_bytes
         try:

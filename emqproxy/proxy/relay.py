@@ -19,8 +19,9 @@ from emqproxy.proxy.gate import Gate
 from emqproxy.proxy.tallies import Tallies
 from emqproxy.proxy.ties import Ties
 from emqproxy.proxy.upstream import BUFFER_BYTES_HIGH, Connector, ServerSide, in_words, keep_alive
+from emqproxy.proxy.watched import Watched
 from emqproxy.proxy.watcher import Watcher
-from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.proxy.witness import Witness
 
 EOF_GRACE_S: Final = 1.0
 """TLS only: how long answers to a client that half-closed are waited for, from its last bytes on."""

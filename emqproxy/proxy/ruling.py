@@ -7,7 +7,7 @@ from typing import Protocol
 
 from emqproxy.config import Config
 from emqproxy.proxy.judge import Judge
-from emqproxy.proxy.witness import Watched
+from emqproxy.proxy.watched import Watched
 
 
 class Connection(Protocol):

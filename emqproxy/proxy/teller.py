@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from emqproxy.locks.events import Instant, Lapsed, Lock, LockFact, Place
+from emqproxy.locks.events import AnyFact, Instant, Lapsed, Lock, LockFact, Place
 from emqproxy.locks.policy import Decision
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.consulting import Consulting
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 
@@ -24,13 +25,14 @@ class Spoken(msgspec.Struct, frozen=True):
     call: CallSite
     decision: Decision | None
     """What became of the call; None where nobody was asked."""
+    idle_ms: float | None = None
 
 
 class Teller:
     """One data plane's."""
 
-    def __init__(self, bus: Bus, lag: clock.LoopLag, surmised: Surmised) -> None:
-        self._bus, self._lag, self._surmised = bus, lag, surmised
+    def __init__(self, bus: Bus, lag: clock.LoopLag, surmised: Surmised, consulting: Consulting) -> None:
+        self._bus, self._lag, self._surmised, self._consulting = bus, lag, surmised, consulting
         self._waiting: dict[tuple[Place, Lock | None], Spoken] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
 
@@ -46,7 +48,7 @@ class Teller:
             fact = verdict.fact
             told = None
             if isinstance(fact, Lapsed):
-                self._bus.tell(Record(self._bus.number(), Line("lapse", "told"), verdict, None, None, lag_ns=lag_ns))
+                self._made(Line("lapse", "told"), verdict, None, lag_ns)
                 continue
             if self._waiting:
                 told = self._waiting.pop((fact.place, fact.lock if isinstance(fact, LockFact) else None), None)
@@ -66,6 +68,10 @@ class Teller:
         self._waiting[place, fact.lock if isinstance(fact, LockFact) else None] = told
         self.tell(verdicts, now)
 
+    def connection(self, target: str, fact: AnyFact, peer: Peer | None) -> None:
+        """A client's connection was made or closed; without a peer, Redis was lost or another one answers."""
+        self._made(Line("conn", "told", target=target), Verdict(fact, None, at=fact.window.closed), peer, 0)
+
     def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
         """A connection cannot be followed any more."""
         record = Record(self._bus.number(), Line("blind", "told"), verdict, peer, None, reason=reason)
@@ -76,5 +82,19 @@ class Teller:
         if decision is not None:
             action = decision.action.value
             rule = decision.charge.rule.value if decision.charge is not None else None
+        number, line, peer, call, idle_ms = self._bus.number(), told.line, told.peer, told.call, told.idle_ms
+        found, burst = self._consulting.line(number, line, verdict, peer, call, lag_ns, idle_ms)
+        why = (None, None, ()) if found is None else found
+        self._bus.tell(
+            Record(number, line, verdict, peer, call, None, lag_ns, action, rule, idle_ms, burst, *why)
+        )
+
+    def _made(self, line: Line, verdict: Verdict, peer: Peer | None, lag_ns: int) -> None:
+        """A line that no call made."""
         number = self._bus.number()
-        self._bus.tell(Record(number, told.line, verdict, told.peer, told.call, None, lag_ns, action, rule))
+        found, _ = self._consulting.line(number, line, verdict, peer, None, lag_ns, None)
+        record = Record(number, line, verdict, peer, None, lag_ns=lag_ns)
+        if found is not None:
+            cause, because, evidence = found
+            record = msgspec.structs.replace(record, cause=cause, because=because, evidence=evidence)
+        self._bus.tell(record)

@@ -18,7 +18,8 @@ from typing import Final, Protocol
 from emqproxy.locks.events import Instant
 from emqproxy.logs import RateLimited
 from emqproxy.proxy import clock
-from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.proxy.watched import Watched
+from emqproxy.proxy.witness import Witness
 from emqproxy.session.exchange import Exchange
 
 SLICE_BYTES_MIN: Final = 1024
@@ -69,6 +70,7 @@ class Watcher:
 
     def from_client(self, data: bytes, now: Instant) -> None:
         """Bytes of the client's, which have been written on."""
+        self.watched.heard(now)
         if self._told_blind:
             return
         session = self.watched.session

@@ -15,6 +15,7 @@ from emqproxy.locks.events import (
     AnyFact,
     Blinded,
     Instant,
+    Met,
     PerhapsGranted,
     Place,
     Sighted,

@@ -44,6 +44,7 @@ def read_job(raw: Reply) -> JobFields:
         _count(told(b"timestamp")),
         trace_context(opts if isinstance(opts, bytes) else None),
         _text(told(b"parentKey"), KEY_BYTES_MAX),
+        told(b"defa") is not None,
     )
 
 

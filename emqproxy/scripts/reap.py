@@ -11,7 +11,7 @@ import msgspec
 
 from emqproxy.locks.events import Absent, AnyIntent, Lock, Nothing, Place, Queue, Sweep
 from emqproxy.records import Line
-from emqproxy.scripts.answers import part, window
+from emqproxy.scripts.answers import answered, failure, part, window
 from emqproxy.scripts.arguments import Call, plain
 from emqproxy.scripts.layouts import Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
@@ -46,8 +46,10 @@ class StalledSweep(msgspec.Struct, frozen=True):
             )
             for number, (job_id, target) in enumerate(named, start=1)
         ]
-        # No line: a sweep that named nobody, failed or was not heard of happened to no job.
-        found.append(Happening(Nothing(at, span, queue), None))
+        line = None
+        if not named:  # it happened to no job, but that there are sweeps is worth knowing
+            line = Line("sweep", "ok") if answered(exchange.reply) else failure(exchange, "sweep")
+        found.append(Happening(Nothing(at, span, queue), line))
         return tuple(found)
 
 

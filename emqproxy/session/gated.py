@@ -171,7 +171,7 @@ class GatedSession(Session):
         if self.over:  # an error that Redis says before it closes is still the client's to read
             self.blinded = self.blinded or pairing.over
             out.append(b"" if self._intake.refused else buffer[sent:])
-        elif whole < len(buffer) and self._answers_a_replacement(buffer, whole):
+        elif 0 <= whole < len(buffer) and self._answers_a_replacement(buffer, whole):  # else its begin has gone on
             out.append(buffer[sent:whole])
             self._held_back = buffer[whole:]
         else:

@@ -49,7 +49,7 @@ def test_a_job_is_its_lock_less_prefix_and_suffix(job: bytes) -> None:
     ],
 )
 def test_effects_are_the_facts_in_the_journals_words(fact: type[events.Fact], word: str) -> None:
-    assert names._EFFECTS[fact.__name__] == word
+    assert events._EFFECTS[fact.__name__] == word
 
 
 @pytest.mark.parametrize(

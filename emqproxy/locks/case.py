@@ -1,0 +1,127 @@
+"""One refused call, and what of its job's history bears on it: what the rules of `diagnosis` look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final
+
+from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, between_ms
+
+MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
+PROOFS: Final = frozenset({"granted", "renewed"})
+
+
+class Case:
+    """A note, those before it, and its worker. Each property is found once, when a rule asks for it."""
+
+    def __init__(self, note: Note, job: JobNotes, worker: WorkerNotes | None, began: int) -> None:
+        """`began`: since when anything is seen at all (instant)."""
+        self.note, self.before, self.whole, self.worker, self.began = note, job.notes, job.whole, worker, began
+
+    # ---------------------------------------------------------------- the speaker's own
+
+    @cached_property
+    def grant(self) -> Note | None:
+        """The speaker's last pickup of the job, or the first proof that it held it."""
+        mine = [n for n in self.before if n.token == self.note.token and n.effect in PROOFS]
+        grants = [n for n in mine if n.effect == "granted"]
+        return grants[-1] if grants else mine[0] if mine else None
+
+    @cached_property
+    def proof(self) -> Note | None:
+        """The last time the speaker is known to have held the job."""
+        return self._last(lambda n: n.token == self.note.token and n.effect in PROOFS)
+
+    @cached_property
+    def own_end(self) -> Note | None:
+        """The speaker's own finish or move, accepted after its last pickup."""
+        return self._after_grant(
+            lambda n: n.token == self.note.token and n.op in MOVES and n.outcome == "ok" and n.effect == "released"
+        )
+
+    @cached_property
+    def own_unheard(self) -> Note | None:
+        """The speaker's finish or move whose answer never came."""
+        return self._after_grant(lambda n: n.token == self.note.token and n.op in MOVES and n.outcome == "unknown")
+
+    @cached_property
+    def renewals(self) -> list[Note]:
+        """The speaker's accepted renewals since its pickup."""
+        return [n for n in self._since(self.grant) if n.token == self.note.token and n.effect == "renewed"]
+
+    @cached_property
+    def errors(self) -> list[Note]:
+        """The speaker's renewals that Redis answered with an error since the last proof."""
+        mine = (n for n in self._since(self.proof) if n.token == self.note.token)
+        return [n for n in mine if n.op == "renew" and n.outcome == "error"]
+
+    @property
+    def ttl_ms(self) -> float:
+        """The lock's time to live, as last set by the speaker."""
+        return float(self.proof.ttl_ms or 0) if self.proof is not None else 0.0
+
+    @property
+    def age_ms(self) -> float:
+        """From the last proof's answer to the note's sending."""
+        return 0.0 if self.proof is None else between_ms(self.proof.closed, self.note.opened)
+
+    @property
+    def expired(self) -> bool:
+        """The lock's time had certainly come when the answer was given."""
+        return self.proof is not None and between_ms(self.proof.opened, self.note.closed) >= self.ttl_ms
+
+    # ---------------------------------------------------------------- what others did
+
+    @cached_property
+    def taken(self) -> Note | None:
+        """The pickup of the job by another token since the speaker's."""
+        return self._after_grant(lambda n: n.effect == "granted" and n.token != self.note.token, since=self.grant)
+
+    @cached_property
+    def swept(self) -> Note | None:
+        """A sweep that named the job since the last proof."""
+        return self._after_grant(lambda n: n.op == "reap" and n.outcome == "ok")
+
+    @cached_property
+    def bypass(self) -> Note | None:
+        """A move with the token "0" since the speaker's pickup."""
+        return self._after_grant(lambda n: n.effect == "bypassed" and n.outcome == "ok")
+
+    @cached_property
+    def removal(self) -> Note | None:
+        """A removal of the job, or a wipe of its queue or database, since the speaker's pickup."""
+        return self._after_grant(
+            lambda n: n.outcome == "ok" and (n.op == "remove" or (n.op == "wipe" and n.effect in {"wiped", "deleted"}))
+        )
+
+    @cached_property
+    def hand(self) -> Note | None:
+        """A raw write on the lock's key since the last proof."""
+        return self._after_grant(lambda n: n.op == "raw" and n.effect in {"deleted", "overwritten"}, since=self.proof)
+
+    @cached_property
+    def estranged(self) -> Note | None:
+        """Redis was lost or another one answered since the last proof."""
+        return self._after_grant(lambda n: n.op == "conn" and n.conn is None, since=self.proof)
+
+    def hung_up(self) -> int | None:
+        """When a connection of the speaker's worker closed since the last proof, if one did."""
+        if self.worker is None or self.proof is None:
+            return None
+        begun, ended = self.proof.opened, self.note.closed
+        closed = [at for at in self.worker.conns.values() if at is not None and begun <= at <= ended]
+        return max(closed, default=None)
+
+    # ---------------------------------------------------------------- private
+
+    def _last(self, fits: Callable[[Note], bool]) -> Note | None:
+        return next((n for n in reversed(self.before) if fits(n)), None)
+
+    def _since(self, note: Note | None) -> Iterator[Note]:
+        """What can have happened after a note: all but what was certainly before it."""
+        return (n for n in self.before if note is None or n.closed >= note.opened)
+
+    def _after_grant(self, fits: Callable[[Note], bool], *, since: Note | None = None) -> Note | None:
+        after = [n for n in self._since(since or self.grant) if n is not self.grant and fits(n)]
+        return after[-1] if after else None

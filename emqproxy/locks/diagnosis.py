@@ -1,0 +1,181 @@
+"""Why a lock operation failed: the cause rules, in order of precedence, over one job's history. Pure; no clock.
+
+Each rule looks at a `Case` and gives a cause, one English sentence with its figures, and the numbers of the lines that
+it rests on; the first that gives one stands. What the wire cannot decide is said to be unknown.
+
+A `Doctor` keeps the histories of all jobs and workers, and says of each line whether it needs a cause, and which.
+
+Source: TROUBLE, section 2; CONTRACT, "Causes" (the closed list).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from emqproxy.locks import deeds, silences
+from emqproxy.locks.case import Case
+from emqproxy.locks.causes import Diagnosis, ago, by, seqs
+from emqproxy.locks.events import Instant
+from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
+
+RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
+    deeds.pending_children, deeds.error, deeds.applied_twice, deeds.own_end, deeds.never_owner,
+    deeds.bypass, deeds.removed, deeds.deleted,
+    silences.pause, silences.slow, silences.silent, silences.link,
+    deeds.double, deeds.retaken, deeds.recovered,
+    silences.errors_before, silences.early, silences.expired,
+)  # fmt: skip
+"""What the answer says itself; what the speaker did; what was done to the job; then time."""
+WRITES: Final = (deeds.error, deeds.removed)
+"""Of a write, which asks for no lock."""
+HARMLESS: Final = frozenset({"JobLocked", "NotPaused", "HasActiveJobs"})
+"""Refusals that are no lock's."""
+CAUSELESS: Final = frozenset({"add", "conn", "blind", "raw"})
+UNKNOWN: Final = Diagnosis("unknown", "Nothing that was seen here explains it.")
+WORKERS_MAX: Final = 10_000
+WIPES_MAX: Final = 64
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """The first cause that fits; `unknown` where the wire does not decide."""
+    rules = WRITES if case.note.op == "write" else RULES
+    return next((found for rule in rules if (found := rule(case)) is not None), UNKNOWN)
+
+
+class Doctor:
+    """The histories of one run, as its lines are told; bounded."""
+
+    def __init__(self, began: Instant, jobs_max: int) -> None:
+        """`began`: since when anything is seen."""
+        self._began, self._jobs_max = began, jobs_max
+        self._jobs: OrderedDict[tuple[Hashable, str], JobNotes] = OrderedDict()
+        self._workers: OrderedDict[Hashable, WorkerNotes] = OrderedDict()
+        self._on_conn: dict[int, OrderedDict[Hashable, None]] = {}
+        """By connection: the workers whose tokens were spoken on it."""
+        self._wide: deque[Note] = deque(maxlen=WIPES_MAX)
+        """What concerns many jobs: wipes, a Redis that was lost."""
+        self._forgot = False
+        """Some job was forgotten: of one that is new, not all may be known."""
+
+    def conns_of(self, worker: Hashable) -> Iterable[int]:
+        """The connections that a worker's tokens were spoken on."""
+        notes = self._workers.get(worker)
+        return () if notes is None else notes.conns
+
+    def observe(self, note: Note) -> Diagnosis | None:
+        """A line: its cause, where it needs one. It is kept."""
+        if note.op == "conn":
+            self._connection(note)
+            return None
+        if note.job is None:
+            if note.op == "wipe" and note.outcome == "ok":
+                self._wide.append(note)
+            return deeds.error(Case(note, JobNotes(), None, self._began)) if note.outcome == "error" else None
+        key = (note.queue, note.job)
+        job = self._jobs.pop(key, None)
+        if job is None:
+            job = JobNotes(whole=not self._forgot)
+        self._jobs[key] = job
+        if len(self._jobs) > self._jobs_max:
+            self._jobs.popitem(last=False)
+            self._forgot = True
+        worker = None if note.worker is None else self._worker(note)
+        found = self._cause(note, job, worker)
+        job.add(note)
+        self._follow(note, job, worker)
+        return found
+
+    # ---------------------------------------------------------------- causes
+
+    def _cause(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> Diagnosis | None:
+        if note.op in CAUSELESS:
+            return None
+        if note.outcome == "ok":
+            return self._of_success(note, job)
+        if note.outcome not in {"refused", "error"} or note.code_name in HARMLESS:
+            return None
+        return diagnose(self._case(note, job, worker))
+
+    def _case(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> Case:
+        wide = [n for n in self._wide if _concerns(n, note)]
+        if not wide:
+            return Case(note, job, worker, self._began)
+        return Case(note, JobNotes(sorted([*job.notes, *wide], key=_order), job.whole), worker, self._began)
+
+    def _of_success(self, note: Note, job: JobNotes) -> Diagnosis | None:
+        if note.op == "renew":
+            return _late(note)
+        if note.effect == "bypassed" and note.finding == "orphan":
+            words = f'{by(note, "A client").capitalize()} moved the job with the token "0" while another held its lock.'
+            return Diagnosis("lock_bypass", words)
+        return _of_pickup(note, job) if note.op == "acquire" else None
+
+    # ---------------------------------------------------------------- histories
+
+    def _worker(self, note: Note) -> WorkerNotes:
+        worker = self._workers.get(note.worker)
+        if worker is None:
+            worker = self._workers[note.worker] = WorkerNotes()
+            if len(self._workers) > WORKERS_MAX:
+                self._workers.popitem(last=False)
+        if note.conn is not None and worker.conns.get(note.conn, 0) is not None:
+            worker.spoke_on(note.conn)
+            self._on_conn.setdefault(note.conn, OrderedDict())[note.worker] = None
+        return worker
+
+    def _follow(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> None:
+        """Who holds the job now."""
+        if note.effect == "granted" and worker is not None:
+            worker.took(note)
+        elif note.effect in {"released", "absent"} or (note.op == "finish" and note.outcome == "ok"):
+            assert note.job is not None
+            for each in {n.worker for n in job.notes if n.worker is not None}:
+                if (had := self._workers.get(each)) is not None:
+                    had.held.pop((note.queue, note.job), None)
+
+    def _connection(self, note: Note) -> None:
+        if note.conn is None:
+            self._wide.append(note)
+        elif note.target == "closed":
+            for worker in self._on_conn.pop(note.conn, ()):
+                if (notes := self._workers.get(worker)) is not None and note.conn in notes.conns:
+                    notes.conns[note.conn] = note.closed
+
+
+def _late(note: Note) -> Diagnosis | None:
+    if note.grade not in {"late", "critical"} or note.age_ms is None or note.remaining_ms is None:
+        return None
+    age, left = seconds(note.age_ms), seconds(note.remaining_ms)
+    return Diagnosis("renewal_late", f"The renewal came {age} after the last proof of holding; {left} were left.")
+
+
+def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
+    if note.doomed:
+        stalls = [n for n in job.notes if n.op == "reap"]
+        times = len(stalls) or note.stalls or "too many"
+        words = f"The job was found without a lock {times} times, and is failed for that."
+        return Diagnosis("stall_limit", words, seqs(*stalls))
+    if not note.payload:
+        return Diagnosis("ghost_job", "The job that was given out has no name, data or options: it was removed before.")
+    last = next((n for n in reversed(job.notes) if n.effect == "granted"), None)
+    if note.finding == "double" and last is not None:
+        words = f"The job was given out while {by(last, 'another worker')} held it, taken {ago(last, note)} before."
+        return Diagnosis("double_grant", words, seqs(last))
+    same = next((n for n in reversed(job.notes) if n.effect == "granted" and n.token == note.token), None)
+    if same is not None:
+        words = f"The same token took the job {ago(same, note)} before: a finish that comes too late would be accepted."
+        return Diagnosis("fixed_token", words, seqs(same))
+    return None
+
+
+def _concerns(wide: Note, note: Note) -> bool:
+    """Whether a wipe or a loss of Redis reaches a job."""
+    if wide.op == "conn" or wide.queue is None:
+        return True
+    return wide.queue == note.queue
+
+
+def _order(note: Note) -> tuple[Instant, int]:
+    return note.closed, note.seq

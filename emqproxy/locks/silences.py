@@ -1,0 +1,96 @@
+"""Causes that time decides: who was silent, how long, and whose fault that was."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emqproxy.locks.case import Case
+from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
+from emqproxy.locks.notes import between_ms, seconds
+
+SILENT_MS_MIN: Final = 1000.0
+"""A shorter silence is no sign of a blocked worker."""
+PAUSE_MS_MIN: Final = 50.0
+"""A shorter pause of our own explains nothing."""
+
+
+def pause(case: Case) -> Diagnosis | None:
+    lag_ms = case.note.lag_ms
+    if not case.expired or lag_ms < max(PAUSE_MS_MIN, case.age_ms - case.ttl_ms):
+        return None
+    words = f"emqproxy itself stood still for {seconds(lag_ms)}; that is no fault of the worker's."
+    return Diagnosis("proxy_pause", words, seqs(case.proof))
+
+
+def slow(case: Case) -> Diagnosis | None:
+    note, proof = case.note, case.proof
+    if proof is None or note.op != "renew" or between_ms(proof.opened, note.opened) >= case.ttl_ms:
+        return None
+    took_ms = between_ms(note.opened, note.closed)
+    if took_ms < case.ttl_ms / 4 or not case.expired:
+        return None
+    ttl = seconds(case.ttl_ms)
+    words = f"The renewal was sent in time, and Redis took {seconds(took_ms)} to answer under a lock of {ttl}."
+    return Diagnosis("slow_redis", words, seqs(proof))
+
+
+def silent(case: Case) -> Diagnosis | None:
+    note, idle_ms = case.note, case.note.idle_ms or 0.0
+    if not case.expired or idle_ms < max(case.ttl_ms - 1 - case.ttl_ms / 1000, SILENT_MS_MIN):
+        return None
+    if (note.op != "renew" and note.burst < 2) or case.hung_up() is not None:
+        return None
+    suspects = [] if case.worker is None else list(case.worker.suspects())
+    held = f"; it held {listed(suspects)}" if suspects else ""
+    ttl = seconds(case.ttl_ms)
+    words = f"The worker said nothing for {seconds(idle_ms)} under a lock of {ttl}, as one whose event loop is blocked"
+    return Diagnosis("expired_worker_silent", f"{words}{held}.", seqs(case.proof))
+
+
+def link(case: Case) -> Diagnosis | None:
+    if not case.expired or (closed := case.hung_up()) is None:
+        return None
+    gone, age = seconds(between_ms(closed, case.note.opened)), seconds(case.age_ms)
+    words = f"A connection of the worker's closed {gone} before, and no renewal came for {age}"
+    return Diagnosis("link_loss", f"{words} under a lock of {seconds(case.ttl_ms)}.", seqs(case.proof))
+
+
+def errors_before(case: Case) -> Diagnosis | None:
+    if not case.errors or not case.expired:
+        return None
+    last = case.errors[-1]
+    words = f"Redis refused {len(case.errors)} renewals before, the last with {last.code_name}, and the lock ran out."
+    return Diagnosis("server_refused", words, seqs(case.proof, *case.errors[-3:]))
+
+
+def early(case: Case) -> Diagnosis | None:
+    note = case.note
+    if case.proof is None or case.expired:
+        return None
+    left = seconds(case.ttl_ms - case.age_ms)
+    if note.code == -3:
+        return Diagnosis("not_in_active", "The job was in the active list no more; its lock went with this call.")
+    if case.estranged is not None:
+        words = f"Redis was lost or replaced {ago(case.estranged, note)} before"
+        words = f"{words}; the lock should have lived {left} more."
+        return Diagnosis("failover_lost_lock", words, seqs(case.proof, case.estranged))
+    words = f"The lock should have lived {left} more, and nobody was seen ending it"
+    return Diagnosis("lock_vanished_early", f"{words}: evicted, deleted past us, or lost by Redis.", seqs(case.proof))
+
+
+def expired(case: Case) -> Diagnosis | None:
+    if case.proof is None:
+        return None
+    note, age, ttl = case.note, seconds(case.age_ms), seconds(case.ttl_ms)
+    talked = note.idle_ms is not None and note.idle_ms < case.ttl_ms / 2
+    if talked and note.op == "renew":
+        words = f"The worker talked, and its renewal came after {age} under a lock of {ttl}: its interval is too long."
+        return Diagnosis("renew_config", words, seqs(case.proof))
+    if talked and not case.renewals:
+        words = f"No renewal ever came for {age} under a lock of {ttl}, though the worker talked"
+        return Diagnosis("renew_config", f"{words}: renewal is off, or its interval too long.", seqs(case.proof))
+    if case.renewals and note.op != "renew":
+        words = f"{len(case.renewals)} renewals came, and then none for {age} under a lock of {ttl}"
+        return Diagnosis("renew_stopped", f"{words}: its timer was stopped.", seqs(case.proof))
+    words = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."
+    return Diagnosis("expired_unswept", words, seqs(case.proof))

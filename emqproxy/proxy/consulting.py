@@ -1,0 +1,126 @@
+"""The doctor's practice: who spoke when on which connection, each line as a note, and what the doctor says of it.
+
+What a diagnosis needs beside a line itself is known here alone: how long a worker was silent before it spoke, and how
+much it said at once. Both go with the line, so that a journal, read again, gives the same diagnosis.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from emqproxy.locks.causes import Diagnosis
+from emqproxy.locks.claims import worker_of
+from emqproxy.locks.diagnosis import Doctor
+from emqproxy.locks.events import AnyFact, AnyIntent, Instant, LockFact, LockIntent, QueueFact, Take, Wiped, effect
+from emqproxy.locks.notes import MS, Note
+from emqproxy.locks.verdicts import Verdict
+from emqproxy.records import CallSite, Line, Peer
+
+BURST_NS: Final = 5 * MS
+"""What comes within it was said at once."""
+_UNREFUSED: Final = frozenset({"ok", "told", "unknown", "blocked"})
+
+
+class Speaker(Protocol):
+    """A connection that is watched."""
+
+    conn: int
+    heard_at: Instant
+    """When it last said something."""
+    silent_from: Instant
+    """When it had said something before that, or was made."""
+
+    def calls_near(self, instant: Instant, within_ns: int) -> int:
+        """How many of its last calls of interest arrived within a time of an instant."""
+        ...
+
+
+class Consulting:
+    """One data plane's."""
+
+    def __init__(self, began: Instant, jobs_max: int) -> None:
+        self.speakers: dict[int, Speaker] = {}
+        """By connection: those that are open."""
+        self._doctor = Doctor(began, jobs_max)
+
+    def idle_ms(self, speaker: Speaker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
+        """How long all connections of a call's worker had been silent before it arrived; None where it names none."""
+        token = next((intent.token for intent in intents if isinstance(intent, (LockIntent, Take))), b"")
+        if not token:
+            return None
+        latest, speakers = speaker.silent_from, self.speakers
+        for conn in self._doctor.conns_of(worker_of(token)):
+            other = speakers.get(conn)
+            if other is not None and other is not speaker:
+                at = other.heard_at if other.heard_at < opened - BURST_NS else other.silent_from
+                latest = max(latest, at)
+        return max(0.0, (opened - latest) / MS)
+
+    def line(
+        self,
+        seq: int,
+        line: Line,
+        verdict: Verdict,
+        peer: Peer | None,
+        call: CallSite | None,
+        lag_ns: int,
+        idle_ms: float | None,
+    ) -> tuple[Diagnosis | None, int]:
+        """What the doctor says of a line, and how many calls of its worker came at once with it, where that counts."""
+        fact = verdict.fact
+        token = getattr(fact, "token", b"")
+        worker = worker_of(token) if token else None
+        burst = 0
+        if worker is not None and line.outcome not in _UNREFUSED:
+            burst = self._burst(worker, fact.window.opened)
+        job = line.job
+        queue, name = _about(fact)
+        note = Note(
+            seq,
+            line.op,
+            line.outcome,
+            effect(fact),
+            fact.window.opened,
+            fact.window.closed,
+            queue,
+            name,
+            line.target,
+            line.code,
+            line.code_name,
+            token or None,
+            worker,
+            peer.conn if peer is not None else None,
+            "" if peer is None else peer.client_name or peer.client,
+            call.script if call is not None else "",
+            verdict.ttl_ms,
+            verdict.age_ms,
+            verdict.remaining_ms,
+            verdict.grade.value if verdict.grade is not None else None,
+            verdict.finding.word if verdict.finding is not None else None,
+            idle_ms,
+            burst,
+            lag_ns / MS,
+            job.attempts_started if job is not None else None,
+            job.stalled_count if job is not None else None,
+            job is None or job.name is not None or job.timestamp is not None,
+            job is not None and job.doomed,
+        )
+        return self._doctor.observe(note), burst
+
+    def _burst(self, worker: bytes, opened: Instant) -> int:
+        speakers = (self.speakers.get(conn) for conn in self._doctor.conns_of(worker))
+        return sum(speaker.calls_near(opened, BURST_NS) for speaker in speakers if speaker is not None)
+
+
+def _about(fact: AnyFact) -> tuple[tuple[int | None, str] | None, str | None]:
+    """The queue that a fact is about, by its database and its prefix; and the job's key."""
+    if isinstance(fact, LockFact):
+        queue = fact.queue
+        return (queue.db, _text(queue.prefix)), _text(fact.lock.key.removesuffix(b":lock"))
+    if isinstance(fact, Wiped):
+        return ((fact.db, _text(fact.prefix)) if fact.prefix else None), None
+    return ((fact.queue.db, _text(fact.queue.prefix)) if isinstance(fact, QueueFact) else None), None
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,66 @@
+"""A connection as the witness sees it: who it is, what is out on it, and when it spoke."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+import msgspec
+
+from emqproxy.locks.events import AnyIntent, Instant
+from emqproxy.locks.policy import Decision
+from emqproxy.records import Peer
+from emqproxy.scripts.operation import Operation
+from emqproxy.session.gated import GatedSession
+
+CALLS_KEPT: Final = 16
+
+
+class Asked(NamedTuple):
+    """A call that was recognised and is not answered yet."""
+
+    operation: Operation
+    intents: tuple[AnyIntent, ...]
+    sent: Instant
+    decision: Decision | None
+    """What the judge said; None where there is none."""
+    idle_ms: float | None
+
+
+class Watched(msgspec.Struct, eq=False):
+    """A connection, and what is out on it."""
+
+    conn: int
+    client: str
+    session: GatedSession
+    asked: dict[int, Asked] = msgspec.field(default_factory=dict)
+    """By request number."""
+    texts: dict[int, bytes] = msgspec.field(default_factory=dict)
+    """By request number: texts of SCRIPT LOAD, and of EVAL if it was new to us, whose answer is out."""
+
+    known_as: Peer | None = None
+    heard_at: Instant = 0
+    silent_from: Instant = 0
+    """When it was heard before that, or was made."""
+    made_at: Instant = 0
+    met: bool = False
+    """It made a call that was recognised, and has its line."""
+    calls: deque[Instant] = msgspec.field(default_factory=lambda: deque(maxlen=CALLS_KEPT))
+    """When the last calls of interest arrived."""
+
+    def heard(self, now: Instant) -> None:
+        """Bytes came."""
+        if now != self.heard_at:
+            self.silent_from, self.heard_at = self.heard_at, now
+
+    def calls_near(self, instant: Instant, within_ns: int) -> int:
+        """How many of its last calls of interest arrived within a time of an instant."""
+        return sum(abs(at - instant) <= within_ns for at in self.calls)
+
+    @property
+    def peer(self) -> Peer:
+        """Who it is, for a record."""
+        name = self.session.client_name
+        if self.known_as is None or self.known_as.client_name != name:
+            self.known_as = Peer(self.conn, self.client, name)
+        return self.known_as
