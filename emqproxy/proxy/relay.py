@@ -92,8 +92,8 @@ class Relay(asyncio.Protocol):
             client_side.speaks_tls(self._hub.limited, self.watched.client)
         now = self._spoke_at = clock.now()
         server = self._server
-        if self._ended:
-            return
+        if self._ended or self._leaving:
+            return  # read all the same: that it goes away is seen, and what we say last is not lost to a reset
         if server is None:
             self._early.append(data)
             if len(self._early) == 1:  # not sooner: uvloop begins to read after `connection_made`, paused or not
@@ -179,7 +179,7 @@ class Relay(asyncio.Protocol):
     def _read_client(self) -> None:
         if self._ended:
             return
-        if self._server_full or self._asks.too_far or self._judging or self._leaving:
+        if self._server_full or self._asks.too_far or self._judging:
             self.client.pause_reading()
         else:
             self.client.resume_reading()
@@ -295,6 +295,5 @@ class Relay(asyncio.Protocol):
     def close(self) -> None:
         """Ends it from our side: nothing more is asked, and what was asked is answered first. It may never be."""
         self._leaving = True
-        self._read_client()
         if self._server is None or self._all_answered():
             self.ended()

@@ -72,9 +72,10 @@ class GatedSession(Session):
 
     @property
     def answered(self) -> bool:
-        """As a session's; what cannot be paired any more is not waited for."""
-        head = self._line[0] if self._line else None
-        return super().answered or (isinstance(head, Slot) and head.rule is Rule.BLIND)
+        """As a session's; what cannot be paired any more is not waited for, nor what CLIENT REPLY keeps back."""
+        awaited = (item for item in self._line if isinstance(item, Run) or not item.silent)
+        head = next(awaited, None)
+        return self.over or head is None or (isinstance(head, Slot) and head.rule is Rule.BLIND)
 
     def gate(self) -> None:
         """From here on commands are judged; call it at a boundary, when all answers that came were read."""
