@@ -21,9 +21,10 @@ WHERE: Final = "return redis.call('GET', 'whoami')"
 _KILL: Final = "return redis.call('DEL', KEYS[1])"
 INPUT_BYTES_MAX: Final = 200_000
 
-_LEFT_OUT: Final = frozenset(
-    ["MIGRATE", "BLPOP", "BRPOP", "BLMOVE", "BLMPOP", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREADGROUP", "XADD", "XAUTOCLAIM", "XCLAIM", "SPOP", "EVAL", "EVALSHA", "FCALL", "FUNCTION", "RESTORE-ASKING"]
-)
+_LEFT_OUT: Final = frozenset((
+    "MIGRATE", "BLPOP", "BRPOP", "BLMOVE", "BLMPOP", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREADGROUP",
+    "XADD", "XAUTOCLAIM", "XCLAIM", "SPOP", "EVAL", "EVALSHA", "FCALL", "FUNCTION", "RESTORE-ASKING",
+))  # fmt: skip
 _WRITES: Final = [
     (spec.name, abs(spec.arity)) for spec in COMMANDS.values()
     if spec.writes and spec.first == 1 and spec.name not in _LEFT_OUT
@@ -34,6 +35,7 @@ _ODD: Final = (
     b"\r\n\r\n", b"$0\r\n\r\n", b"*1\r\n", b">1\r\n", b"|1\r\n", b"\x0b", b"\x7f", words("DEL", CANARY),
     b"DEL %b\r\n" % CANARY, words("FLUSHALL"), b"%", b"_\r\n", b"(", b"1" * 20, b"\0\0\0\0",
 )  # fmt: skip
+_NO_LINE_ENDS: Final = (b"", b"\r\n\r\n", b"\n", b"\r", b"\rx", b"xx", b"\0\r\n", b"\r\r\n")
 _LENGTHS: Final = (
     b"0", b"-1", b"-0", b"00", b"+1", b" 1", b"1 ", b"", b"x", b"2147483647", b"2147483648", b"536870912",
     b"536870913", b"1048577", b"99999999999999999999", b"1000000", b"64", b"511", b"512", b"0x1", b"1\0", b"4096",
@@ -118,7 +120,7 @@ def _plain(rnd: random.Random) -> bytes:
         case "SADD":
             return words(name, "s", rnd.randrange(9))
         case "PUBLISH":
-            return words(name, "c%d" % rnd.randrange(2), _value(rnd))
+            return words(name, f"c{rnd.randrange(2)}", _value(rnd))
         case "OBJECT":
             return words(name, "ENCODING", key)
     return words(cases(rnd, name), key)
@@ -133,7 +135,7 @@ def _script(rnd: random.Random) -> bytes:
         case 2:
             return words("SCRIPT", rnd.choice(("LOAD", "load", "EXISTS")), ECHO)
         case _:
-            return words(cases(rnd, "EVAL"), ECHO, 0, "echo-%d" % rnd.randrange(10_000))
+            return words(cases(rnd, "EVAL"), ECHO, 0, f"echo-{rnd.randrange(10_000)}")
 
 
 def _mode(rnd: random.Random) -> bytes:
@@ -146,7 +148,7 @@ def _mode(rnd: random.Random) -> bytes:
         case 2:
             return words("RESET")
         case 3:
-            return words("SUBSCRIBE", *("c%d" % n for n in range(rnd.randrange(1, 3))))
+            return words("SUBSCRIBE", *(f"c{n}" for n in range(rnd.randrange(1, 3))))
         case 4:
             return words(rnd.choice(("UNSUBSCRIBE", "PUNSUBSCRIBE")), *(["c0"] if rnd.random() < 0.5 else []))
         case 5:
@@ -223,7 +225,7 @@ def bent(rnd: random.Random, data: bytes) -> bytes:
         case 5:
             return data[:at] + data[at:to].swapcase() + data[to:]
         case 6:
-            return _at_line_end(rnd, data, rnd.choice((b"", b"\r\n\r\n", b"\n", b"\r", b"\rx", b"xx", b"\0\r\n", b"\r\r\n")))
+            return _at_line_end(rnd, data, rnd.choice(_NO_LINE_ENDS))
         case 7:
             return data[:at]
     return _length_altered(rnd, data)

@@ -4,9 +4,10 @@ and what should come of that to a third; then what each said and holds is compar
 - `raw` is given the bytes as they are.
 - `gated` is given what the session lets through. Its judge refuses all that names CANARY and every wipe, and a part of
   the rest. So CANARY stands there for ever, in each database, or a command ran that nobody judged.
-- `wanted` is given what the session should have let through: the bytes as they are, each refused command replaced by one
-  whose answer is told from all others (PING with a number, or, inside MULTI, an unknown name with one). Its answers,
-  our refusals put where these numbers stand, must be what the gated client is given; its keys must be the gated's.
+- `wanted` is given what the session should have let through: the bytes as they are, each refused command replaced by
+  one whose answer is told from all others (PING with a number, or, inside MULTI, an unknown name with one). Its
+  answers, our refusals put where these numbers stand, must be what the gated client is given; its keys must be the
+  gated's.
 
 Where nothing was refused and nothing closed, `raw` is `wanted`. The session of observe mode reads `raw`'s conversation.
 """
@@ -16,23 +17,19 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import socket
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from emqproxy.session.commands import LOCK_MARK, RULES, WRITES
-from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
+from emqproxy.session.exchange import Command
 from emqproxy.session.gated import PLACEHOLDER, REJECTED_WHEN_QUEUEING, GatedSession
-from emqproxy.session.session import Session
-from emqproxy.wire.frames import ClientWireError
-from emqproxy.wire.items import Item
-from emqproxy.wire.strict import Piece, StrictReader
-from tests.long.framing_inputs import CANARY, ECHO, WHERE
+from emqproxy.wire.strict import Piece
+from tests.long.framing_checks import check_pairing, check_reader, cut
+from tests.long.framing_inputs import CANARY
 from tests.processes import RedisServer
-from tests.proxy.wires import cut, dial, drain, exactly, half_close
+from tests.proxy.wires import dial, drain, exactly, half_close
 from tests.session.talk import words
 
 OPTIONS: Final = {"enable-debug-command": "yes", "databases": "4", "loglevel": "warning"}
@@ -242,66 +239,3 @@ def _kind(session: Recorded, closed: str | None, raw: bytes, wanted: bytes) -> s
 
 def _bytewise(data: bytes) -> list[bytes]:
     return [data[at : at + 1] for at in range(len(data))] if len(data) < 800 else [data]
-
-
-# ---------------------------------------------------------------- without a server
-
-
-def pieces(parts: list[bytes]) -> tuple[list[tuple[bytes, Item]], str | None]:
-    """What the strict reader makes of a stream: plain commands counted one by one, streamed parts joined."""
-    reader, out, fault = StrictReader(RULES, WRITES, LOCK_MARK), [], None
-    try:
-        for part in parts:
-            out += reader.feed(part)
-    except ClientWireError as error:
-        fault, out = str(error.args[0]), out + error.args[1]
-    joined: list[tuple[bytes, Item]] = []
-    held = b""
-    for piece in out:
-        if piece.item is None:
-            held += piece.raw
-        elif joined and isinstance(piece.item, int) and isinstance(joined[-1][1], int):
-            joined[-1] = (joined[-1][0] + held + piece.raw, joined[-1][1] + piece.item)
-            held = b""
-        else:
-            joined.append((held + piece.raw, piece.item))
-            held = b""
-    if held and fault is None:
-        joined.append((b"", 0))
-    return joined, fault
-
-
-def check_reader(data: bytes, parts: list[bytes]) -> list[str]:
-    """However it is cut, the same commands with the same bytes; and these are the begin of what was sent."""
-    whole, cut_up = pieces([data]), pieces(parts)
-    faults = []
-    if whole != cut_up:
-        faults.append(f"read whole {whole}, in {len(parts)} pieces {cut_up}")
-    if not data.startswith(b"".join(raw for raw, _ in whole[0])):
-        faults.append("what goes on is not the begin of what was sent")
-    return faults
-
-
-def check_pairing(data: bytes, said: bytes, rnd: random.Random) -> list[str]:
-    """Observe mode: each answer that the session pairs is the answer to that call, as the call itself says."""
-    session = Session()
-    exchanges: list[Exchange] = []
-    for part in cut(data, rnd, rnd.randrange(3)):
-        for command in session.from_client(part, 1):
-            session.keep(command, words=True)
-    for part in cut(said, rnd, rnd.randrange(3)):
-        exchanges += session.from_server(part, 2)
-    swaps = b"SWAPDB" in data.upper()  # databases do not know their numbers any more
-    return [fault for one in exchanges if (fault := mispaired(one)) is not None and not (swaps and "says Redis" in fault)]
-
-
-def mispaired(exchange: Exchange) -> str | None:
-    """What is wrong with an exchange of a script whose answer is known."""
-    asked, reply = exchange.command.words, exchange.reply
-    if isinstance(reply, ErrorReply | Missing) or len(asked) < 3 or asked[0] != b"EVAL" or asked[2] != b"0":
-        return None
-    if asked[1] == ECHO.encode() and len(asked) > 3 and reply != asked[3]:
-        return f"{asked} is paired with {reply!r}"
-    if asked[1] == WHERE.encode() and reply not in (None, b"%d" % exchange.db):
-        return f"database {exchange.db}, says the pairing; {reply!r}, says Redis"
-    return None

@@ -110,7 +110,7 @@ def fuzz(
         for roads, (number, data), found in zip(lanes, few, map(next, journeys), strict=False):
             assert found is not None
             if found.faults:
-                _again(tally, found, lambda roads=roads, number=number, data=data: roads.travel(data, _chance(number)))
+                _again(tally, found, partial(_travel, roads, number, data))
             tally.add(found)
             if sidecars is not None and number % each == 0:
                 tally.through_sidecars += 1
@@ -130,6 +130,10 @@ def _again(tally: Tally, found: Found, travel: Callable[[], Found]) -> None:
         tally.differences.append(found)
     else:
         tally.once += 1
+
+
+def _travel(roads: Roads, number: int, data: bytes) -> Found:
+    return roads.travel(data, _chance(number))
 
 
 def _chance(number: int) -> random.Random:
