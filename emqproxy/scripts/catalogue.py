@@ -20,7 +20,7 @@ import msgspec
 
 from emqproxy.scripts import layouts, texts
 from emqproxy.scripts.arguments import sha_of, split
-from emqproxy.scripts.defects import ANY_ARITY, KnownScripts, sha_called
+from emqproxy.scripts.defects import ANY_ARITY, KnownScripts, sha_called, with_its_keys
 from emqproxy.scripts.families import FAMILIES, Recogniser
 from emqproxy.scripts.layouts import Layout
 from emqproxy.scripts.operation import Operation, Script
@@ -185,7 +185,7 @@ class Catalogue:
     def _by_sha(self, sha: bytes, words: Sequence[Word]) -> Operation | None:
         known = self._lock_scripts.get(sha)
         if known is not None:
-            call = split(words)
+            call = with_its_keys(split(words), known.script)
             if call is None or len(call.keys) != known.script.arity or (known.added and not known.layout.fits(call)):
                 return None
             read = known.recognise(known.script, known.layout, call)

@@ -16,6 +16,7 @@ from emqproxy.records import Line
 from emqproxy.scripts.acquire import WILDCARD
 from emqproxy.scripts.answers import answered, failure, window
 from emqproxy.scripts.arguments import Call, sha_of, split
+from emqproxy.scripts.families import EXACT
 from emqproxy.scripts.layouts import SUFFIXES, Layout
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.scripts.raw import SCRIPT_CALLS, Hand
@@ -70,7 +71,7 @@ def of_call(
         return None
     call = split(command.words)
     if known.script is not None:
-        return _malformed(known.script, known.layout, call)
+        return _malformed(known.script, known.layout, with_its_keys(call, known.script))
     if operation is not None and operation.script.match not in {"shape", ""}:
         return None
     keys = () if call is None else call.keys
@@ -111,6 +112,13 @@ def sha_called(command: Command) -> str:
     if not code or command.name == b"FCALL":
         return ""
     return (sha_of(code) if command.name == b"EVAL" else code[:40].lower()).decode("ascii", "replace")
+
+
+def with_its_keys(call: Call | None, script: Script) -> Call | None:
+    """A call without the keys behind those that its script takes, where they are nothing to it."""
+    if call is None or script.name in EXACT or not 0 <= script.arity < len(call.keys):
+        return call
+    return Call(call.keys[: script.arity], call.args)
 
 
 def _malformed(script: Script, layout: Layout | None, call: Call | None) -> Defect | None:

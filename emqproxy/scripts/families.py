@@ -57,3 +57,7 @@ FAMILIES: Final[dict[str, Recogniser]] = {
     **dict.fromkeys(_QUEUE_WRITES, recognise_queue_write),
 }
 """By the script's name."""
+
+EXACT: Final = FAMILIES.keys() - {*_JOB_WRITES, *_QUEUE_WRITES}
+"""Scripts that must be called with just their keys. To the others more keys behind their own are nothing: PyPI's bullmq
+calls promote with four."""

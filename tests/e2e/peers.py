@@ -40,7 +40,8 @@ class Peer:
         elif kind == "reference":
             command = [sys.executable, "-W", "ignore", str(HERE / "reference_worker.py")]
         elif kind.startswith("python"):
-            command = [sys.executable, "-W", "ignore", str(HERE / "python_worker.py")]
+            script = f"python_{'worker' if program == 'producer' else program}.py"
+            command = [sys.executable, "-W", "ignore", str(HERE / script)]
             if kind == "python-redis7":
                 environment["PYTHONPATH"] = str(redis_7())
             elif kind == "python-bullmq2":

@@ -9,7 +9,7 @@ from typing import Any
 
 from emqproxy.locks.policy import Rule
 from tests.processes import EmqProxy, RedisServer, eventually
-from tests.proxy.hand import Hand, add
+from tests.proxy.hand import Hand, add, wait_line
 from tests.scripts import talk
 from tests.scripts.talk import PREFIX, lock
 
@@ -68,6 +68,16 @@ class Scene:
             eventually(lambda: self.redis.call("EXISTS", guard) == b":0\r\n", what="the end of the sweeps' guard")  # noqa: B023
             found = hand.call("moveStalledJobsToWait-9", talk.sweep())
         return told(found)
+
+
+def lines_so_far(proxy: EmqProxy) -> list[dict[str, Any]]:
+    """The journal, with all that has been answered until now in it."""
+    job = f"mark{next(_NUMBERS)}"
+    with contextlib.closing(Hand(proxy.port)) as last:
+        last.wire.write(("GETDEL", lock(job).key))
+        last.read()
+    wait_line(proxy, job=job)
+    return [line for line in proxy.journal() if not str(line["job"]).startswith("mark")]
 
 
 def told(reply: Any) -> Any:

@@ -14,10 +14,8 @@ import pytest
 
 from emqproxy.locks.policy import Rule
 from tests.processes import EmqProxy, RedisServer
-from tests.proxy.breaches import Scene, strict_sidecar
+from tests.proxy.breaches import Scene, lines_so_far, strict_sidecar
 from tests.proxy.damages import CASES, Story
-from tests.proxy.hand import Hand, wait_line
-from tests.scripts.talk import lock
 
 MODES = ("observe", "shadow", "enforce")
 
@@ -28,11 +26,11 @@ def sidecars(_shared_redis: RedisServer) -> Iterator[dict[str, EmqProxy]]:
         yield {mode: ends.enter_context(strict_sidecar(_shared_redis, mode)) for mode in MODES}
 
 
-def played(redis: RedisServer, port: int, story: Story) -> tuple[list[Any], str]:
+def played(redis: RedisServer, port: int, story: Story) -> Any:
     assert redis.call("FLUSHALL") == b"+OK\r\n"
     scene = Scene(redis, port)
     try:
-        return without_name(story(scene), scene.job), scene.job
+        return without_name(story(scene), scene.job)
     finally:
         scene.close()
 
@@ -48,16 +46,12 @@ def test_without_us_the_damage_happens_and_with_enforce_it_does_not(
     name: str, redis_session: RedisServer, sidecars: dict[str, EmqProxy]
 ) -> None:
     rule, story, harmed, unharmed = CASES[name]
-    assert played(redis_session, redis_session.port, story)[0] == harmed
+    assert played(redis_session, redis_session.port, story) == harmed
     for mode, proxy in sidecars.items():
-        before = len(proxy.journal())
-        seen, job = played(redis_session, proxy.port, story)
+        before = len(lines_so_far(proxy))
+        seen = played(redis_session, proxy.port, story)
         assert seen == (unharmed if mode == "enforce" else harmed), mode
-        with contextlib.closing(Hand(proxy.port)) as last:  # told last: then the story has been told
-            last.wire.write(("GETDEL", lock(f"{job}-last").key))
-            last.read()
-        wait_line(proxy, job=f"{job}-last")
-        lines = [line for line in proxy.journal()[before:] if line["job"] != f"{job}-last"]
+        lines = lines_so_far(proxy)[before:]
         told_of = [line for line in lines if line.get("rule") == rule]
         if mode == "observe":
             assert {line.get("action") for line in lines} <= {None}
