@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from emqproxy.locks.events import AnyFact, Instant, Window
 from emqproxy.locks.verdicts import Attempt, Verdict
 
 
@@ -48,6 +49,13 @@ class ObserverSettings(msgspec.Struct, frozen=True, array_like=True):
     admin_port: int = 0
     mode: str = "observe"
     """Under which records come from here on; a label of what was decided."""
+    late: float = 0.60
+    critical: float = 0.80
+    sole_path: bool = False
+    locks: int = 50_000
+    """By which verdicts are made: for whoever judges the journal again."""
+    began_ns: Instant = 0
+    """Since when anything is seen."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -154,6 +162,12 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """The cause in one sentence, with its figures."""
     evidence: tuple[int, ...] = ()
     """The numbers of the lines it rests on."""
+    sent_ns: Instant = 0
+    """From when its age is measured: `opened` less our own lag at that moment; 0 where it is `opened`."""
+    pauses: tuple[Window, ...] = ()
+    """When we stood still since the record before."""
+    besides: tuple[AnyFact, ...] = ()
+    """Facts since the record before that have none of their own, and bear on what is found later."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

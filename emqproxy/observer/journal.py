@@ -1,7 +1,6 @@
 """The journal: one NDJSON line for one thing that happened to one job, field for field as CONTRACT.md's table.
 
-A field whose part is not built yet (`cause`, `because`, `evidence`, `idle_ms`) is absent; a field that is there and
-unknown is null.
+A field that is there and unknown is null. `replay` is for `emqproxy replay` alone (`journal_replay`).
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import msgspec
 from emqproxy import logs
 from emqproxy.locks.events import Lapsed, LockFact, PerhapsGranted, effect
 from emqproxy.observer.journal_file import JournalFile
+from emqproxy.observer.journal_replay import Replay, ReplayNotes
 from emqproxy.observer.names import subject
 from emqproxy.observer.timeline import Timeline, rounded_ms
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import Anchor, Message, Record
+from emqproxy.records import Anchor, Message, ObserverSettings, Record
 
 VERSION: Final = 1
 
@@ -63,6 +63,7 @@ class _Entry(msgspec.Struct):
     rule: str | None
     took_us: int | None
     lag_us: int
+    replay: Replay
 
 
 class _Last(msgspec.Struct):
@@ -75,13 +76,21 @@ class _Last(msgspec.Struct):
 class Journal:
     """Writes the records of a batch at its end, in one go."""
 
-    def __init__(self, run: str, timeline: Timeline, tokens: Tokens, file: JournalFile) -> None:
+    def __init__(
+        self,
+        run: str,
+        timeline: Timeline,
+        tokens: Tokens,
+        file: JournalFile,
+        settings: ObserverSettings | None = None,
+    ) -> None:
         self._run = run
         self._timeline = timeline
         self._tokens = tokens
         self._file = file
         self._lines: list[bytes] = []
         self._encoder = msgspec.json.Encoder()
+        self._replay = ReplayNotes(tokens, settings)
         self._log = logs.RateLimited(logs.get())
         self._seq = _last_seq(file.last_line(), run)
         self.missing = 0
@@ -95,6 +104,7 @@ class Journal:
                 self._lines.append(self._encoder.encode(self._entry(message)) + b"\n")
             case Anchor():
                 self._file.look()
+                self._replay.beat()
             case _:
                 pass
 
@@ -103,9 +113,10 @@ class Journal:
         lines, self._lines = self._lines, []
         self._file.write(lines)
 
-    def use(self, path: str, bytes_max: int) -> None:
+    def use(self, settings: ObserverSettings) -> None:
         """From the next line on it goes there; the same path is opened anew."""
-        self._file.use(path, bytes_max)
+        self._file.use(settings.journal, settings.journal_max_bytes)
+        self._replay.use(settings)
 
     def close(self) -> None:
         """Writes what is left and lets go of the file."""
@@ -174,6 +185,7 @@ class Journal:
             record.rule,
             None if lapsed else (window.closed - window.opened) // 1000,
             record.lag_ns // 1000,
+            self._replay.of(record, worker),
         )
 
 

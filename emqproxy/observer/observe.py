@@ -59,7 +59,7 @@ class Observer:
         self._spans: Spans | None = None
         if settings.journal:
             file = JournalFile(settings.journal, settings.journal_max_bytes)
-            self._journal = Journal(hello.run, self._timeline, tokens, file)
+            self._journal = Journal(hello.run, self._timeline, tokens, file, settings)
             self._listen("journal", self._journal.on, self._journal.flush)
         if self._telemetry.emitter is not None:
             self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
@@ -121,7 +121,7 @@ class Observer:
         if self._spans is not None:
             self._spans.renewals_max = settings.renewals_per_attempt
         if self._journal is not None:
-            self._journal.use(settings.journal, settings.journal_max_bytes)
+            self._journal.use(settings)
 
     def _look(self, message: Message) -> None:
         """At each heartbeat: are records or spans being lost?"""

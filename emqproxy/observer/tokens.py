@@ -52,6 +52,11 @@ class Tokens:
         self.name = lru_cache(_TOKENS_MAX)(self._name)
         """How a token is told, as a worker sent it; empty where the speaker needs none."""
 
+    def worker(self, token: bytes) -> str | None:
+        """What of a token may be its worker's, told by the same policy: what stands before its first colon."""
+        worker, colon, _ = token.partition(b":")
+        return self._worker(worker) if colon and worker and self._policy != "off" else None
+
     def _name(self, token: bytes) -> TokenName:
         if self._policy == "off" or not token:
             return _NOTHING

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,7 @@ BEAT_S: Final = 0.02
 _BEAT_NS: Final = int(BEAT_S * 1e9)
 PAUSE_NS_MIN: Final = 10_000_000
 """A shorter lag matters to no lock."""
+PAUSES_MAX: Final = 512
 _FRESH_NS: Final = 5 * _BEAT_NS
 """How long a measured lag is held against what is read: the reads of one stall come right after it."""
 
@@ -36,6 +38,8 @@ class LoopLag:
     ) -> None:
         """`late` is told of each beat by how many nanoseconds it was late."""
         self._paused, self._tell_late = paused, late
+        self.pauses: deque[Window] = deque(maxlen=PAUSES_MAX)
+        """Those that nobody has taken from here yet, the last ones."""
         self._due: Instant = 0
         self._late: Instant = 0
         self._late_at: Instant = 0
@@ -52,7 +56,9 @@ class LoopLag:
             if late > self._late or at - self._late_at > _FRESH_NS:
                 self._late, self._late_at = max(0, late), at
             if late > PAUSE_NS_MIN:
-                self._paused(Window(self._due, at))
+                pause = Window(self._due, at)
+                self._paused(pause)
+                self.pauses.append(pause)
             self._due = at + _BEAT_NS
             self._handle = loop.call_later(BEAT_S, beat)
 

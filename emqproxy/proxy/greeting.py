@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import emqproxy
 from emqproxy.config import Config
+from emqproxy.locks.events import Instant
 from emqproxy.records import Hello, ObserverSettings
 
 
-def hello(config: Config, run: str, restarts: int) -> Hello:
-    """The first message to a fresh observer; `restarts`: how many there were before it in this run."""
+def hello(config: Config, run: str, restarts: int, began_ns: Instant) -> Hello:
+    """The first message to a fresh observer; `restarts`: how many there were before it in this run; `began_ns`: since
+    when anything is seen."""
     upstream, admin = config.upstream, config.observer.admin
     settings = ObserverSettings(
         namespace=config.trace.namespace,
@@ -21,6 +23,11 @@ def hello(config: Config, run: str, restarts: int) -> Hello:
         admin_host=admin.host if admin is not None else "",
         admin_port=admin.port if admin is not None else 0,
         mode=config.mode,
+        late=config.lateness.late,
+        critical=config.lateness.critical,
+        sole_path=config.sole_path,
+        locks=config.limits.locks,
+        began_ns=began_ns,
     )
     tcp = upstream.kind == "tcp"
     address, port = (upstream.host, upstream.port) if tcp else (upstream.path, None)

@@ -226,7 +226,7 @@ class DataPlane:
 
     def hello(self, restarts: int) -> Hello:
         """What an observer is told first, and again when the configuration has changed."""
-        return hello(self.config, self._run_id, restarts)
+        return hello(self.config, self._run_id, restarts, self.witness.began)
 
     def _gauges(self) -> Gauges:
         unrecognised, witness = self.unrecognised, self.witness

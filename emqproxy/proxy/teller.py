@@ -3,11 +3,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
-from emqproxy.locks.events import AnyFact, Instant, Lapsed, Lock, LockFact, Place
+from emqproxy.locks.events import (
+    AnyFact,
+    Instant,
+    Lapsed,
+    Lock,
+    LockFact,
+    Met,
+    NoProof,
+    Nothing,
+    Place,
+    Sighted,
+    Untouched,
+    Window,
+)
 from emqproxy.locks.policy import Decision
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
@@ -26,6 +41,13 @@ class Spoken(msgspec.Struct, frozen=True):
     decision: Decision | None
     """What became of the call; None where nobody was asked."""
     idle_ms: float | None = None
+    sent: Instant = 0
+    """When it was sent at the earliest; 0: when it was read."""
+
+
+BESIDES_MAX: Final = 256
+_SAY_NOTHING: Final = (Nothing, NoProof, Untouched, Met)
+"""Facts that change nothing in what is found later."""
 
 
 class Teller:
@@ -35,6 +57,9 @@ class Teller:
         self._bus, self._lag, self._surmised, self._consulting = bus, lag, surmised, consulting
         self._waiting: dict[tuple[Place, Lock | None], Spoken] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
+        self._besides: deque[AnyFact] = deque(maxlen=BESIDES_MAX)
+        """Facts without a line of their own since the last line."""
+        self._blind: set[int] = set()
 
     @property
     def waiting(self) -> int:
@@ -58,6 +83,15 @@ class Teller:
                 for attempt in verdict.over:
                     self._bus.tell(AttemptOver(attempt))
 
+    def beside(self, fact: AnyFact) -> None:
+        """A fact that has no line of its own, before the verdicts on it are told: it goes with the next line."""
+        if isinstance(fact, Sighted):
+            if fact.place.conn not in self._blind:
+                return
+            self._blind.remove(fact.place.conn)
+        if not isinstance(fact, _SAY_NOTHING):
+            self._besides.append(fact)
+
     def tell_of(self, told: Spoken, verdicts: list[Verdict], fact: object, now: Instant) -> None:
         """A line, and what was said when its fact was observed; its own verdict may come later."""
         if len(verdicts) == 1 and (verdict := verdicts[0]).fact is fact:  # nearly always
@@ -74,8 +108,13 @@ class Teller:
 
     def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
         """A connection cannot be followed any more."""
-        record = Record(self._bus.number(), Line("blind", "told"), verdict, peer, None, reason=reason)
-        self._bus.tell(record)
+        self._blind.add(peer.conn)
+        pauses, besides = self._since()
+        self._bus.tell(
+            Record(
+                self._bus.number(), Line("blind", "told"), verdict, peer, None, reason, pauses=pauses, besides=besides
+            )
+        )
 
     def _record(self, told: Spoken, verdict: Verdict, lag_ns: int) -> None:
         action, rule, decision = "", None, told.decision
@@ -84,17 +123,33 @@ class Teller:
             rule = decision.charge.rule.value if decision.charge is not None else None
         number, line, peer, call, idle_ms = self._bus.number(), told.line, told.peer, told.call, told.idle_ms
         found, burst = self._consulting.line(number, line, verdict, peer, call, lag_ns, idle_ms)
-        why = (None, None, ()) if found is None else found
+        cause, because, evidence = (None, None, ()) if found is None else found
+        pauses, besides = self._since()
         self._bus.tell(
-            Record(number, line, verdict, peer, call, None, lag_ns, action, rule, idle_ms, burst, *why)
-        )
+            Record(
+                number, line, verdict, peer, call, None, lag_ns, action, rule, idle_ms, burst, cause, because, evidence,
+                told.sent, pauses, besides,
+            )
+        )  # fmt: skip
 
     def _made(self, line: Line, verdict: Verdict, peer: Peer | None, lag_ns: int) -> None:
         """A line that no call made."""
         number = self._bus.number()
         found, _ = self._consulting.line(number, line, verdict, peer, None, lag_ns, None)
-        record = Record(number, line, verdict, peer, None, lag_ns=lag_ns)
+        pauses, besides = self._since()
+        record = Record(number, line, verdict, peer, None, lag_ns=lag_ns, pauses=pauses, besides=besides)
         if found is not None:
             cause, because, evidence = found
             record = msgspec.structs.replace(record, cause=cause, because=because, evidence=evidence)
         self._bus.tell(record)
+
+    def _since(self) -> tuple[tuple[Window, ...], tuple[AnyFact, ...]]:
+        """Our own pauses and the facts without a line since the last line: whoever judges the lines again needs
+        them."""
+        pauses, besides = self._lag.pauses, self._besides
+        if not pauses and not besides:  # nearly always
+            return (), ()
+        told = tuple(pauses), tuple(besides)
+        pauses.clear()
+        besides.clear()
+        return told

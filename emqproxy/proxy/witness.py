@@ -59,7 +59,8 @@ class Witness:
         self._catalogue, self._ledger, self._bus = catalogue, ledger, bus
         self._lag, self._unrecognised = lag, unrecognised
         self._surmised = Surmised()
-        self._consulting = Consulting(clock.now(), ledger.locks_max)
+        self.began = clock.now()
+        self._consulting = Consulting(self.began, ledger.locks_max)
         self.teller = Teller(bus, lag, self._surmised, self._consulting)
         self.judge = Judge(catalogue, ledger, self._surmised)
         self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
@@ -160,9 +161,10 @@ class Witness:
                 if judge.sits:
                     judge.observed(fact)
                 if line is None:
+                    self.teller.beside(fact)
                     self.teller.tell(verdicts, exchange.closed)
                 else:
-                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms)
+                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms, known.sent)
                     self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 
@@ -240,6 +242,7 @@ class Witness:
     def _hear(self, fact: AnyFact, now: Instant) -> None:
         """A fact that no call's answer proves."""
         verdicts = self._ledger.observe(fact)
+        self.teller.beside(fact)
         if self.judge.sits:
             self.judge.observed(fact)
         self.teller.tell(verdicts, now)

@@ -1,0 +1,154 @@
+"""What of a line only `emqproxy replay` needs, so that the same facts are weighed again in the same order.
+
+A line's other fields tell a reader what happened; these tell which request of its connection it was, from when its age
+counts, what it asked for, and what came between that has no line of its own. What is as usual is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from emqproxy.locks.events import (
+    AnyFact,
+    Granted,
+    Lapsed,
+    LockFact,
+    NotMine,
+    Perhaps,
+    PerhapsGranted,
+    Place,
+    Renewed,
+    Window,
+    effect,
+)
+from emqproxy.observer.names import subject
+from emqproxy.observer.tokens import Tokens
+from emqproxy.records import JobFields, ObserverSettings, Record
+
+SETTINGS_EVERY: Final = 60
+"""Heartbeats: a rotated file says by what it was judged, too."""
+
+
+class Pickup(msgspec.Struct, omit_defaults=True):
+    """Of a job that was given out."""
+
+    starts: int | None = None
+    """The job's own count of its pickups, this one among them."""
+    stalls: int | None = None
+    payload: bool = True
+    """It has a name, data or options."""
+    doomed: bool = False
+    """It was stalled too often, and is to be failed."""
+
+
+class Judged(msgspec.Struct):
+    """By what was judged."""
+
+    late: float
+    critical: float
+    sole_path: bool
+    locks: int
+    began_ns: int
+
+
+class Beside(msgspec.Struct, omit_defaults=True):
+    """A fact that has no line of its own."""
+
+    effect: str
+    conn: int
+    request: int
+    opened_ns: int
+    closed_ns: int
+    part: int = 0
+    db: int | None = None
+    prefix: str | None = None
+    queue: str | None = None
+    job: str | None = None
+    token: str | None = None
+    asked_ttl_ms: int | None = None
+    anything: bool = False
+    """Whatever its call did could not be read."""
+
+
+class Replay(msgspec.Struct, omit_defaults=True):
+    """The journal's field `replay`."""
+
+    request: int = 0
+    """Which of its connection's recognised calls it was."""
+    part: int = 0
+    """Which of the call's ids."""
+    sent_ns: int = 0
+    """From when its age is measured, where that is not `opened_ns`."""
+    asked_ttl_ms: int | None = None
+    """The time to live that it asked for."""
+    worker: str | None = None
+    """Where `worker` is null: what stands before the token's first colon, told as tokens are."""
+    pickup: Pickup | None = None
+    pauses: tuple[Window, ...] = ()
+    """When emqproxy stood still since the line before, monotonic nanoseconds."""
+    besides: tuple[Beside, ...] = ()
+    """Facts without a line of their own since the line before."""
+    judged: Judged | None = None
+
+
+class ReplayNotes:
+    """One journal's. `every` line's; the settings go with the first one, and with one a minute."""
+
+    def __init__(self, tokens: Tokens, settings: ObserverSettings | None = None) -> None:
+        self._tokens = tokens
+        self._judged: Judged | None = None
+        self._waits = 0
+        if settings is not None:
+            self.use(settings)
+
+    def use(self, settings: ObserverSettings) -> None:
+        """From the next line on."""
+        self._judged = Judged(
+            settings.late, settings.critical, settings.sole_path, settings.locks, settings.began_ns
+        )
+        self._waits = 0
+
+    def beat(self) -> None:
+        """A heartbeat came."""
+        self._waits -= 1
+
+    def of(self, record: Record, worker: str | None) -> Replay:
+        """What replay needs of a record beside its other fields; `worker` is what these name."""
+        fact, judged = record.verdict.fact, None
+        if self._waits <= 0 and self._judged is not None:
+            self._waits, judged = SETTINGS_EVERY, self._judged
+        place = Place(0, 0) if isinstance(fact, Lapsed) else fact.place
+        token = getattr(fact, "token", b"")
+        job = record.line.job
+        return Replay(
+            place.request,
+            place.part,
+            0 if record.sent_ns == fact.window.opened else record.sent_ns,
+            _asked_ttl_ms(fact),
+            self._tokens.worker(token) if token and worker is None else None,
+            None if job is None or record.line.op != "acquire" else _pickup(job),
+            record.pauses,
+            tuple(map(self._beside, record.besides)) if record.besides else (),
+            judged,
+        )
+
+    def _beside(self, fact: AnyFact) -> Beside:
+        db, prefix, queue, job = subject(fact)
+        token = self._tokens.name(fact.token).token if isinstance(fact, LockFact | PerhapsGranted) else None
+        loose = getattr(fact, "anything", False) or getattr(fact, "unread", False)
+        (conn, request, part), (opened, closed) = fact.place, fact.window
+        ttl_ms = _asked_ttl_ms(fact)
+        return Beside(
+            effect(fact), conn, request, opened, closed, part, db, prefix, queue, job, token, ttl_ms, loose
+        )
+
+
+def _asked_ttl_ms(fact: AnyFact) -> int | None:
+    return fact.ttl_ms if isinstance(fact, Granted | Renewed | NotMine | Perhaps | PerhapsGranted) else None
+
+
+def _pickup(job: JobFields) -> Pickup:
+    payload = job.name is not None or job.timestamp is not None
+    return Pickup(job.attempts_started, job.stalled_count, payload, job.doomed)
