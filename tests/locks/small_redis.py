@@ -6,7 +6,7 @@ A history is a sequence of choices: a connection sends a request, Redis executes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from emqproxy.locks.events import Lock, Queue
@@ -26,7 +26,8 @@ def lock_of(job: int) -> Lock:
 
 
 class Ask(NamedTuple):
-    """A request: `pick`, `sweep`, or `renew` and `finish` of a job with a token."""
+    """A request: `pick`, `sweep`, or `renew` and `finish` of a job with a token. Beyond the ledger's own simulator:
+    `write` to a job, which no token fences; `bypass`, a move with the token "0"; `delete` of its lock by hand."""
 
     kind: str
     job: int = -1
@@ -117,6 +118,14 @@ def execute(m: Model, ask: Ask) -> tuple[Model, object]:
             where[job] = "wait"
         marked = [at == "active" for at in where]
         answer = tuple(lost)
+    elif ask.kind == "write":
+        answer = "ok"
+    elif ask.kind == "bypass":
+        answer = "ok" if where[ask.job] == "active" else "not active"
+        where[ask.job] = "wait" if answer == "ok" else where[ask.job]
+    elif ask.kind == "delete":
+        answer = "ok" if alive(m, ask.job) is not None else "absent"
+        locks[ask.job] = None
     else:
         holder = alive(m, ask.job)
         if holder == ask.token:
@@ -130,8 +139,13 @@ def execute(m: Model, ask: Ask) -> tuple[Model, object]:
     return m._replace(locks=tuple(locks), where=tuple(where), marked=tuple(marked)), answer
 
 
-def after(m: Model, choice: Choice) -> Model:
-    """What is true after a choice."""
+def unique(worker: int, pick: int) -> bytes:
+    """A token made anew for each pickup."""
+    return b"w%d:%d" % (worker, pick)
+
+
+def after(m: Model, choice: Choice, token_of: Callable[[int, int], bytes] = unique) -> Model:
+    """What is true after a choice; `token_of` worker and number of the pickup."""
     kind, conn, ask = choice
     m = m._replace(now=m.now + (LEAP_NS if kind == "leap" else STEP_NS))
     if kind == "leap":
@@ -141,7 +155,7 @@ def after(m: Model, choice: Choice) -> Model:
         assert ask is not None
         picks = m.picks
         if ask.kind == "pick":
-            ask, picks = ask._replace(token=b"w%d:%d" % (worker, picks)), picks + 1
+            ask, picks = ask._replace(token=token_of(worker, picks)), picks + 1
         out: Out | None = Out(ask, m.asked + 1, m.now)
         m = m._replace(asked=m.asked + 1, picks=picks)
     else:
