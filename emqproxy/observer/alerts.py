@@ -15,6 +15,8 @@ from emqproxy.observer.timeline import rounded_ms
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Message, Record
 
+QUIET: Final = frozenset({"benign_renew_race", "pending_children", "renewal_late"})
+"""Causes that say that nothing is wrong, or what the grade says already."""
 _LINES_MAX: Final = 20
 """A second; what is above is counted and said with the next line. The journal has them all."""
 
@@ -61,6 +63,8 @@ class Alerts:
             "remaining_ms": rounded_ms(verdict.remaining_ms),
             "ttl_ms": verdict.ttl_ms,
             "finding": verdict.finding.word if verdict.finding else None,
+            "cause": message.cause,
+            "because": message.because,
             "untold": untold or None,
         }
         logs.get().warning(
@@ -75,6 +79,8 @@ class Alerts:
             call = fact.place.conn, fact.place.request
             known, self._blocked = self._blocked == call, call
             return not known
+        if line.op == "watch" or (record.cause is not None and record.cause not in QUIET):
+            return True
         return isinstance(fact, LockFact) and (line.op == "lapse" or violates(line, record.verdict))
 
     def _may_speak(self) -> bool:

@@ -72,6 +72,7 @@ class Words(NamedTuple):
     finding: int | None
     """A Finding's number, which is sooner hashed."""
     scope: str | None
+    cause: str | None
     action: str
     rule: str | None
     violated: bool
@@ -92,6 +93,7 @@ def words_of(record: Record, *, violated: bool) -> Words:
         verdict.grade,
         None if verdict.finding is None else int(verdict.finding),
         verdict.scope,
+        record.cause,
         record.action,
         record.rule,
         violated,
@@ -115,6 +117,7 @@ def of_words(words: Words) -> Cells:
         "emq.lock.grade": words.grade.value if words.grade else None,
         "emq.lock.finding": Finding(words.finding).word if words.finding else None,
         "emq.lock.scope": words.scope,
+        "emq.lock.cause": words.cause,
         "emq.enforcement.action": words.action or None,
         "emq.enforcement.rule": words.rule,
         "emq.violation": True if words.violated else None,

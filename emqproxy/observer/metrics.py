@@ -71,11 +71,13 @@ class Told:
 class QueueFigures:
     """One queue's."""
 
-    __slots__ = ("age_ratio", "broken", "kept", "name", "prefix", "remaining", "told")
+    __slots__ = ("age_ratio", "broken", "causes", "kept", "name", "prefix", "remaining", "told")
 
     def __init__(self, prefix: str, name: str) -> None:
         self.prefix, self.name = prefix, name
         self.told: dict[Words, Told] = {}
+        self.causes: dict[str, int] = {}
+        """How many lines told each cause; the list of causes is closed."""
         self.age_ratio = Buckets(_RATIOS)
         self.remaining = Buckets(_REMAINING_MS)
         """Milliseconds, as `_REMAINING_MS`; seconds where they are told."""
@@ -184,6 +186,8 @@ class Metrics:
         if told is None:
             told = self._first(figures, words)
         told.count += 1
+        if record.cause is not None:
+            figures.causes[record.cause] = figures.causes.get(record.cause, 0) + 1
         if record.action:
             decided = self.mode, record.action, record.rule or ""
             self.actions[decided] = self.actions.get(decided, 0) + 1

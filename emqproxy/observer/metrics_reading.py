@@ -75,6 +75,8 @@ class Reader:
             for words, told in list(figures.told.items()):
                 _line(reading, figures, words, told)
             _queue(reading, figures)
+            for cause, count in list(figures.causes.items()):
+                reading.add(table.CAUSES, (figures.name, cause), count)
             if figures.name:
                 reading.add(table.HELD, (figures.name,), 0)
         held, oldest_s = metrics.held()

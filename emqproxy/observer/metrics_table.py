@@ -63,6 +63,9 @@ REMAINING: Final = Metric(
 VIOLATIONS: Final = Metric(
     "emq.lock.violations", "counter", "{violation}", ("queue", "kind"), "What went wrong with locks, by kind."
 )
+CAUSES: Final = Metric(
+    "emq.lock.causes", "counter", "{line}", ("queue", "cause"), "Lines that tell why, by the cause."
+)
 HELD: Final = Metric("emq.locks.held", "gauge", "{lock}", _QUEUE, "Locks that are held, as far as was seen here.")
 OLDEST: Final = Metric(
     "emq.locks.oldest_age", "gauge", "s", (), "Since when the longest running attempt holds its lock."
@@ -147,9 +150,9 @@ PROCESSED: Final = Metric(
 )  # fmt: skip
 
 METRICS: Final = (
-    RENEWALS, AGE_RATIO, REMAINING, VIOLATIONS, HELD, OLDEST, TRANSITIONS, RETURNS, STALLED, ENFORCEMENT, UNRECOGNISED,
-    GUESSED, NOSCRIPT, CONNECTIONS, INFLIGHT, OVERHEAD, BYTES, LOOP_LAG, BLINDED, FAULTS, RELOADS, RECORDS, DROPPED,
-    SPANS, LINES_LOST, RESTARTS, BUILD, CALLS, OPERATIONS, SENT, CONSUMED, PROCESSED,
+    RENEWALS, AGE_RATIO, REMAINING, VIOLATIONS, CAUSES, HELD, OLDEST, TRANSITIONS, RETURNS, STALLED, ENFORCEMENT,
+    UNRECOGNISED, GUESSED, NOSCRIPT, CONNECTIONS, INFLIGHT, OVERHEAD, BYTES, LOOP_LAG, BLINDED, FAULTS, RELOADS,
+    RECORDS, DROPPED, SPANS, LINES_LOST, RESTARTS, BUILD, CALLS, OPERATIONS, SENT, CONSUMED, PROCESSED,
 )  # fmt: skip
 PROMETHEUS_NAMES: Final = tuple(metric.prometheus for metric in METRICS)
 """What alert rules and dashboards may name; a histogram's series end in `_bucket`, `_sum`, `_count`."""

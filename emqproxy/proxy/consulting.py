@@ -14,6 +14,7 @@ from emqproxy.locks.diagnosis import Doctor
 from emqproxy.locks.events import AnyFact, AnyIntent, Instant, LockFact, LockIntent, QueueFact, Take, Wiped, effect
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.verdicts import Verdict
+from emqproxy.locks.watches import Watches
 from emqproxy.records import CallSite, Line, Peer
 
 BURST_NS: Final = 5 * MS
@@ -41,6 +42,7 @@ class Consulting:
     def __init__(self, began: Instant, jobs_max: int) -> None:
         self.speakers: dict[int, Speaker] = {}
         """By connection: those that are open."""
+        self.watches = Watches()
         self._doctor = Doctor(began, jobs_max)
 
     def idle_ms(self, speaker: Speaker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
@@ -105,6 +107,7 @@ class Consulting:
             job is None or job.name is not None or job.timestamp is not None,
             job is not None and job.doomed,
         )
+        self.watches.observe(fact, note)
         return self._doctor.observe(note), burst
 
     def _burst(self, worker: bytes, opened: Instant) -> int:

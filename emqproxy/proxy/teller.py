@@ -106,6 +106,15 @@ class Teller:
         """A client's connection was made or closed; without a peer, Redis was lost or another one answers."""
         self._made(Line("conn", "told", target=target), Verdict(fact, None, at=fact.window.closed), peer, 0)
 
+    def watch(self, now: Instant) -> None:
+        """What only time tells: of jobs that nobody sweeps, and of jobs that are renewed and no more."""
+        for lock, queue, token, (cause, because, evidence) in self._consulting.watches.due(now):
+            fact = Untouched(Place(0, 0), Window(now, now), lock, queue, token)
+            number, line, verdict = self._bus.number(), Line("watch", "told"), Verdict(fact, None, at=now)
+            pauses, besides = self._since()
+            told = Record(number, line, verdict, None, None, cause=cause, because=because, evidence=evidence)
+            self._bus.tell(msgspec.structs.replace(told, pauses=pauses, besides=besides))
+
     def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
         """A connection cannot be followed any more."""
         self._blind.add(peer.conn)

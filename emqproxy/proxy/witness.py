@@ -42,6 +42,7 @@ from emqproxy.session.exchange import Command, ErrorReply, Exchange, Missing
 from emqproxy.session.gated import GatedSession
 
 TIMER_S_MAX: Final = 3600.0
+WATCH_S: Final = 1.0
 CALL_SITES_MAX: Final = 10_000
 """Above what the catalogue and all learned texts come to."""
 
@@ -66,6 +67,7 @@ class Witness:
         self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
         self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
 
     def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
@@ -109,6 +111,8 @@ class Witness:
         if not watched.met:
             watched.met, at = True, Window(watched.made_at, watched.made_at)
             self.teller.connection("opened", Met(Place(watched.conn, 0), at), watched.peer)
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
         watched.calls.append(command.opened)
         idle_ms = self._consulting.idle_ms(watched, intents, command.opened)
         watched.asked[command.request] = Asked(operation, intents, sent, decision, idle_ms)
@@ -220,8 +224,17 @@ class Witness:
                 self._hear(fact, now)
             self._arm()
 
+    def _watch(self) -> None:
+        """Each second, as long as there is anything to watch."""
+        self._watching = None
+        self.teller.watch(clock.now())
+        if not self._consulting.watches.idle:
+            self._watching = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
+
     def stop(self) -> None:
         """No more lapses are told."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,0 +1,179 @@
+"""What only time tells: a queue whose lost jobs no sweep looks for, and a job that is renewed and does nothing else.
+
+`observe` each line; ask `due` from time to time. Each is told once: a queue again after a sweep was seen on it, a job
+again after its next pickup. What others do past us is not seen, and the sentences say so.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from emqproxy.locks.causes import Diagnosis
+from emqproxy.locks.events import AnyFact, Granted, Instant, Lapsed, Lock, LockFact, Queue, QueueFact
+from emqproxy.locks.notes import Note, between_ms, seconds
+
+WATCHED_MAX: Final = 10_000
+DURATIONS_KEPT: Final = 32
+DURATIONS_MIN: Final = 5
+"""Of fewer finished jobs nothing is typical."""
+
+
+class Patience(NamedTuple):
+    """How long is waited before anything is said, in milliseconds."""
+
+    unswept_ms: float = 60_000.0
+    """After a lapse, where no interval of sweeps was seen on the queue; else twice that."""
+    hung_ms: float = 60_000.0
+    """At least, since the last word of a job but renewals."""
+    hung_durations: float = 20.0
+    """So many times what jobs of its queue typically take."""
+    hung_locks: float = 30.0
+    """Where nothing is typical yet: so many times the lock's time to live."""
+
+
+class Watch(NamedTuple):
+    """Something to be told: of which job, and why."""
+
+    lock: Lock
+    queue: Queue
+    token: bytes
+    found: Diagnosis
+
+
+class _Running(msgspec.Struct, eq=False):
+    """A job that is held."""
+
+    queue: Queue
+    token: bytes
+    ttl_ms: int
+    began: Instant
+    spoke: Instant
+    """When anything but a renewal was last heard of it."""
+    who: str
+    renewals: int = 0
+    renewed: Instant = 0
+    told: bool = False
+
+
+class _Sweeps(msgspec.Struct, eq=False):
+    """A queue's sweeps."""
+
+    last: Instant | None = None
+    interval_ms: float | None = None
+    told: bool = False
+
+
+class Watches:
+    """Of one run; bounded."""
+
+    def __init__(self, patience: Patience | None = None) -> None:
+        self._patience = Patience() if patience is None else patience
+        self._running: OrderedDict[Lock, _Running] = OrderedDict()
+        self._lapsed: OrderedDict[Lock, tuple[Queue, bytes, Instant]] = OrderedDict()
+        """Jobs whose lock has run out, and that nobody has taken, swept or removed since."""
+        self._sweeps: OrderedDict[Queue, _Sweeps] = OrderedDict()
+        self._durations: OrderedDict[Queue, deque[float]] = OrderedDict()
+
+    @property
+    def idle(self) -> bool:
+        """There is nothing to wait for."""
+        return not self._running and not self._lapsed
+
+    def observe(self, fact: AnyFact, note: Note) -> None:
+        """A line and its fact."""
+        if note.op in {"sweep", "reap"} and note.outcome == "ok" and isinstance(fact, (LockFact, QueueFact)):
+            self._swept(fact.queue, note.closed)
+        if not isinstance(fact, LockFact):
+            return
+        lock = fact.lock
+        if isinstance(fact, Lapsed):
+            self._running.pop(lock, None)
+            self._lapsed[lock] = (fact.queue, fact.token, note.closed)
+            _bound(self._lapsed)
+        elif isinstance(fact, Granted):
+            self._lapsed.pop(lock, None)
+            self._running.pop(lock, None)
+            closed = note.closed
+            self._running[lock] = _Running(fact.queue, fact.token, fact.ttl_ms, closed, closed, note.who)
+            _bound(self._running)
+        else:
+            self._spoken(lock, note)
+
+    def _spoken(self, lock: Lock, note: Note) -> None:
+        running = self._running.get(lock)
+        if note.effect in {"released", "absent", "deleted", "bypassed"}:
+            self._lapsed.pop(lock, None)
+            if running is not None:
+                del self._running[lock]
+                if note.op == "finish" and note.outcome == "ok":
+                    self._took(running.queue, between_ms(running.began, note.closed))
+        elif running is not None and note.effect == "renewed":
+            running.renewals, running.renewed = running.renewals + 1, note.closed
+        elif running is not None:
+            running.spoke = note.closed
+
+    def _swept(self, queue: Queue, now: Instant) -> None:
+        sweeps = self._sweeps.setdefault(queue, _Sweeps())
+        if sweeps.last is not None and now > sweeps.last:
+            gap_ms = between_ms(sweeps.last, now)
+            sweeps.interval_ms = gap_ms if sweeps.interval_ms is None else max(gap_ms, sweeps.interval_ms / 2)
+        sweeps.last, sweeps.told = now, False
+        _bound(self._sweeps)
+
+    def _took(self, queue: Queue, ms: float) -> None:
+        self._durations.setdefault(queue, deque(maxlen=DURATIONS_KEPT)).append(ms)
+        _bound(self._durations)
+
+    # ---------------------------------------------------------------- time
+
+    def due(self, now: Instant) -> list[Watch]:
+        """What is to be told by now."""
+        return [*self._unswept(now), *self._hung(now)]
+
+    def _unswept(self, now: Instant) -> list[Watch]:
+        found = []
+        for lock, (queue, token, lapsed) in self._lapsed.items():
+            sweeps = self._sweeps.get(queue)
+            if sweeps is None:
+                sweeps = self._sweeps[queue] = _Sweeps()
+            waited_ms = between_ms(lapsed, now)
+            patience_ms = self._patience.unswept_ms if sweeps.interval_ms is None else 2 * sweeps.interval_ms
+            if sweeps.told or waited_ms < patience_ms or (sweeps.last is not None and sweeps.last >= lapsed):
+                continue
+            sweeps.told = True
+            words = f"A job lost its lock {seconds(waited_ms)} before, and no stalled sweep was seen on its queue since"
+            why = "start a worker that sweeps, or the job stays active for ever"
+            found.append(Watch(lock, queue, token, Diagnosis("no_sweeper", f"{words}: {why}.")))
+        return found
+
+    def _hung(self, now: Instant) -> list[Watch]:
+        found, patience = [], self._patience
+        for lock, running in self._running.items():
+            if between_ms(running.began, now) < patience.hung_ms:
+                break  # and those behind it began later
+            quiet_ms = between_ms(running.spoke, now)
+            if running.told or quiet_ms < patience.hung_ms or running.renewals < 2:
+                continue
+            if between_ms(running.renewed, now) > running.ttl_ms:
+                continue  # it is not even renewed
+            known = self._durations.get(running.queue, ())
+            typical = median(known) if len(known) >= DURATIONS_MIN else None
+            limit_ms = patience.hung_locks * running.ttl_ms if typical is None else patience.hung_durations * typical
+            if quiet_ms < limit_ms:
+                continue
+            running.told = True
+            who, usual = running.who or "The worker", ""
+            if typical is not None:
+                usual = f"; jobs of this queue take {seconds(typical)}"
+            words = f"{who} has renewed the job for {seconds(quiet_ms)} and done nothing else with it"
+            found.append(Watch(lock, running.queue, running.token, Diagnosis("hung_processor", f"{words}{usual}.")))
+        return found
+
+
+def _bound(kept: OrderedDict[Any, Any]) -> None:
+    if len(kept) > WATCHED_MAX:
+        kept.popitem(last=False)
