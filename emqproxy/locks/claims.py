@@ -138,8 +138,8 @@ class Claims:
                 self._pools.unsure(last.token)
                 self._pools.unsure(fact.token)
             else:
-                former = [a for a in claim.former if (a.token, a.conn) != (last.token, last.conn)]
-                former = (former if last.left else [*former, last])[-FORMER_MAX:]
+                lost = claim.former if last.left else [*claim.former, last]
+                former = [a for a in lost if not _is_of(a, taken)][-FORMER_MAX:]
         self._keep(fact.lock, Claim(fact.queue, taken, former))
 
     def _left(self, fact: LockFact) -> None:
@@ -202,6 +202,13 @@ class Claims:
         if claim is None or claim.last.conn == conn or pools.has_token(claim.last.token):
             return None
         return None if pools.has_conn(conn) or pools.has_conn(claim.last.conn) else claim
+
+
+def _is_of(earlier: Acquisition, later: Acquisition) -> bool:
+    """Whether it is certainly the same worker's: who takes a job again makes good what it lost before."""
+    if earlier.conn == later.conn:
+        return True
+    return earlier.token != later.token and worker_of(earlier.token) == worker_of(later.token)
 
 
 def worker_of(token: bytes) -> bytes:

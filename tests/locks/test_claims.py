@@ -80,9 +80,21 @@ def test_a_workers_own_next_token_makes_no_zombie_of_it() -> None:
     seen = taken_over(b"uuid:1", b"uuid:2")
     assert seen.zombie(1) is None
     seen.fact("grant", b"uuid-b:1", 3)
-    assert seen.zombie(1) == b"uuid-b:1"
+    assert seen.zombie(1) is None
+    assert seen.zombie(2) == b"uuid-b:1"
     seen.fact("grant", b"uuid:3", 4)  # it has taken it again, over a third connection
     assert seen.zombie(1) is None
+
+
+@pytest.mark.parametrize("again", [(b"uuid:3", 1), (b"uuid:3", 4), (b"other", 1)])
+def test_who_took_it_again_and_gave_it_back_has_lost_nothing(again: tuple[bytes, int]) -> None:
+    seen = taken_over(b"uuid:1", b"B")
+    seen.fact("grant", *again)
+    seen.fact("released", *again)
+    seen.fact("grant", b"C", 5)
+    assert seen.zombie(1) is None
+    assert seen.zombie(again[1]) is None
+    assert seen.zombie(2) == b"C"
 
 
 @pytest.mark.parametrize("token", [b"", b"0"])
