@@ -22,7 +22,7 @@ class Refusal(NamedTuple):
 
     answer: bytes
     code: int
-    code_name: str
+    code_name: str | None
 
 
 def not_yours(operation: Operation) -> Refusal | None:
@@ -38,6 +38,6 @@ def not_yours(operation: Operation) -> Refusal | None:
             code = next((code for code in (_MISMATCH, _NOT_EXIST, 0) if code in refused), None)
             if code is None:
                 return None
-            return Refusal(b":%d\r\n" % code, code, CODE_NAMES.get(code, ""))
+            return Refusal(b":%d\r\n" % code, code, CODE_NAMES.get(code))
         case _:
             return None
