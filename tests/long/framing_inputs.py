@@ -189,7 +189,7 @@ def _nothing(rnd: random.Random) -> bytes:
 
 
 def _large(rnd: random.Random) -> bytes:
-    value = rnd.randbytes(16) * rnd.choice((200, 256, 300, 1100, 4096, 6000))
+    value = rnd.randbytes(16) * rnd.choice((200, 256, 300, 1100, 3000))
     if rnd.random() < 0.2:
         return words("DEL", *(b"none" for _ in range(rnd.choice((60, 64, 510, 511, 512)))), CANARY)
     return words(rnd.choice(("SET", "APPEND")), _key(rnd), rnd.choice((value, value + _aimed(rnd))))

@@ -40,6 +40,7 @@ for db = 0, 3 do
   if redis.call('TYPE', KEYS[1]).ok ~= 'string' or redis.call('GET', KEYS[1]) ~= 'whole' then whole = 0 end
   if redis.call('TTL', KEYS[1]) ~= -1 then whole = 0 end
   for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('DEL', key) end
+  if redis.call('DBSIZE') > 0 then redis.call('FLUSHDB') end
   redis.call('MSET', KEYS[1], 'whole', 'whoami', db)
 end
 return whole
@@ -52,6 +53,7 @@ _MARKED: Final = re.compile(
 )
 _OURS: Final = (b"-EMQPROXY refused %d\r\n", b":-6\r\n", b"*1\r\n$1\r\n7\r\n", b"*0\r\n", b"-EMQPROXY again %d\r\n")
 _WIPES: Final = frozenset({b"FLUSHALL", b"FLUSHDB", b"SWAPDB"})
+WRITTEN_AT_ONCE_BYTES: Final = 60_000
 PROTOCOL_ERROR: Final = b"-ERR Protocol error"
 
 
@@ -204,8 +206,8 @@ class Roads:
             faults.append("a command ran that nobody judged: CANARY is not whole")
         if digest != wanted_digest:
             faults.append(f"other keys: {through!r}")
-        if given != expected and not (session.over and expected.startswith(given)):
-            faults.append(f"the client is given {given[-3000:]!r}, not {expected[-3000:]!r}; Redis got {through!r}")
+        if not (alike(given, expected) or (session.over and expected.startswith(given))):
+            faults.append(f"{apart_at(given, expected)}; Redis got {through[:3000]!r}")
         if closed is not None and not found.refused and not raw.startswith(wanted) and not _dropped(raw, wanted, data):
             faults.append(f"closed with {wanted!r}, where Redis says {raw!r}")
         found.kind = _kind(session, closed, raw, wanted)
@@ -214,6 +216,24 @@ class Roads:
 
 def _swapped(said: bytes, refusals: list[bytes]) -> bytes:
     return _MARKED.sub(lambda match: refusals[int(match[match.lastindex or 0])], said)
+
+
+def apart_at(given: bytes, wanted: bytes) -> str:
+    """Where, and what stands there."""
+    at = next((place for place, (a, b) in enumerate(zip(given, wanted, strict=False)) if a != b), -1)
+    at = min(len(given), len(wanted)) if at < 0 else at
+    cut = slice(max(0, at - 300), at + 300)
+    return f"{len(given)} and {len(wanted)} bytes are apart at {at}: given {given[cut]!r}, not {wanted[cut]!r}"
+
+
+def alike(given: bytes, wanted: bytes) -> bool:
+    """Who leaves all channels at once does so in the order of the server's hash seed. And Redis writes so much at once:
+    when it finds then that we have half-closed, it drops what is left."""
+    if given == wanted:
+        return True
+    if min(len(given), len(wanted)) > WRITTEN_AT_ONCE_BYTES and (given.startswith(wanted) or wanted.startswith(given)):
+        return True
+    return b"unsubscribe" in given and sorted(given.split(b"\r\n")) == sorted(wanted.split(b"\r\n"))
 
 
 def _dropped(raw: bytes, wanted: bytes, data: bytes) -> bool:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Final, Self
 
-from tests.long.framing_roads import PROTOCOL_ERROR, Found, Road
+from tests.long.framing_roads import PROTOCOL_ERROR, Found, Road, alike, apart_at
 from tests.processes import EmqProxy
 from tests.proxy.wires import sidecar
 
@@ -65,8 +65,8 @@ class Sidecars:
         enforced_digest, whole = self.enforced.state()
         found.died_directly = not direct_whole
         faults = found.faults
-        if not (observed == direct or _cut_by_reset(observed, direct)):
-            faults.append(f"observed: {observed[-2000:]!r}, not {direct[-2000:]!r}")
+        if not (alike(observed, direct) or _cut_by_reset(observed, direct)):
+            faults.append(f"observed: {apart_at(observed, direct)}")
         if observed_digest != digest:
             faults.append("observed: other keys")
         if not whole and not _WIPES.search(data):
@@ -75,8 +75,9 @@ class Sidecars:
         found.kind = "enforced: passed" if at < 0 else "enforced: refused or closed"
         if at < 0 and enforced_digest != digest and not _KEPT_BACK.search(data):
             faults.append("enforced, nothing refused: other keys")
-        if enforced[:at] != direct[:at] if at >= 0 else not (enforced == direct or _cut_by_reset(enforced, direct)):
-            faults.append(f"enforced: {enforced[-2000:]!r}, not {direct[-2000:]!r}")
+        same = alike(enforced, direct) or _cut_by_reset(enforced, direct)
+        if (enforced[:at] != direct[:at]) if at >= 0 else not same:
+            faults.append(f"enforced: {apart_at(enforced, direct)}")
         return found
 
     def troubles(self) -> list[str]:

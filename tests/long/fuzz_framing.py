@@ -21,6 +21,8 @@ Differences that are lawful, and are classes, not differences:
   the connection and whose answer is kept back).
 - Closed by us, and Redis answers nothing: it waits for what a length promised, or reads on for a line's end.
 - Not followed: Redis answered in a way that leaves open what it did. What had been answered before was given.
+- In another order, or cut short: who leaves all channels at once leaves them in the order of the server's hash seed,
+  and of answers past 64 KiB Redis drops the end when it finds that we have half-closed.
 - What a refused command would have done is not done: that is what a refusal is.
 """
 
@@ -109,14 +111,14 @@ def fuzz(
         for roads, (number, data), found in zip(lanes, few, map(next, journeys), strict=False):
             assert found is not None
             if found.faults:
-                _again(tally, found, partial(_travel, roads, number, data), tell)
+                _again(tally, found, partial(_travel, roads, number, data), tell, number)
             tally.add(found)
             if sidecars is not None and number % each == 0:
                 tally.through_sidecars += 1
                 ended = sidecars.travel(data)
                 tally.classes[ended.kind] += 1
                 if ended.faults:
-                    _again(tally, ended, partial(sidecars.travel, data), tell)
+                    _again(tally, ended, partial(sidecars.travel, data), tell, number)
         if len(tally.differences) > DIFFERENCES_MAX:
             break
         if tally.inputs % TOLD_EVERY < len(few):
@@ -124,10 +126,10 @@ def fuzz(
     return tally
 
 
-def _again(tally: Tally, found: Found, travel: Callable[[], Found], tell: Callable[[str], None]) -> None:
+def _again(tally: Tally, found: Found, travel: Callable[[], Found], tell: Callable[[str], None], number: int) -> None:
     if all(travel().faults for _ in range(TRIES - 1)):
         tally.differences.append(found)
-        tell(str(found))
+        tell(f"DIFFERENT {number}: {found}")
     else:
         tally.once += 1
 
