@@ -18,6 +18,7 @@ import typer
 from emqproxy import __version__
 from emqproxy.check import check
 from emqproxy.command_errors import CommandError
+from emqproxy.replay import replay
 from emqproxy.simulate import simulate
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from emqproxy.scripts.user_catalogue import UserScript
 
 SHA: Final = re.compile(r"[0-9a-fA-F]{40}\Z")
-
-AFTER_THE_JOB: Final = re.compile(r"\A[^@]*\Z|@[0-9]{1,8}\Z")
-"""Nothing, or its database: a slip there must not become the id of another job."""
 
 app = typer.Typer(
     help="A Redis proxy that keeps an account of every job lock that passes through it: who held it, when it was lost.",
@@ -211,17 +209,10 @@ def trace_id(
 ) -> int:
     """Compute the id of the trace that a job's spans go to."""
     from emqproxy.config import load
+    from emqproxy.job_argument import read_job
     from emqproxy.observer import ids
 
-    if AFTER_THE_JOB.search(job) is None:
-        raise CommandError(
-            f"JOB: {job!r}: no database's number stands after the @; write it there, like emq:orders:42@3, "
-            "or @0 after an id that has an @ itself"
-        )
-    db, key = ids.job(job)
-    parts = key.split(b":")
-    if len(parts) < 3 or not (parts[0] and parts[1] and parts[-1]):
-        raise CommandError(f"JOB: {job!r} is no job's key; write PREFIX:QUEUE:ID, like emq:orders:42")
+    db, key = read_job(job)
     if namespace is None:
         namespace = load().trace.namespace
     typer.echo(f"{ids.trace_id(namespace, db, key):032x}")
@@ -237,6 +228,7 @@ def healthcheck(context: typer.Context) -> int:
 
 
 app.command()(check)
+app.command()(replay)
 app.command()(simulate)
 
 

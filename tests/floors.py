@@ -87,6 +87,21 @@ FLOORS: dict[str, Floor] = {
     "cli": floor("", "healthcheck", "commands", "command_errors", "config", packages="typer", forbidden=IO),
     "command_errors": floor(forbidden=IMPURE),
     "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
+    "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
+    "replay": floor(
+        "command_errors", "config", "journal_lines", "redaction", "replay_report", "scripts.catalogue",
+        packages="typer", forbidden=IMPURE - {"os", "pathlib"},
+    ),
+    "journal_lines": floor("observer.journal_replay", packages="msgspec", forbidden=IMPURE),
+    "replay_facts": floor("journal_lines", "locks", "observer.journal_replay", forbidden=IMPURE),
+    "replay_run": floor(
+        "journal_lines", "locks", "observer.journal_replay", "replay_facts", packages="msgspec", forbidden=IMPURE,
+    ),
+    "replay_report": floor("journal_lines", "replay_run", packages="msgspec", forbidden=IMPURE),
+    "redaction": floor(
+        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "scripts.answers", "session.table",
+        packages="msgspec", forbidden=IMPURE,
+    ),
     "check": floor(
         "command_errors", "config", "shadow_report", "shadow_table",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib"},
@@ -95,8 +110,8 @@ FLOORS: dict[str, Floor] = {
     "shadow_table": floor("config_sources", "shadow_report", packages="rich", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
-        "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
-        "demo.story", "command_errors", "check", "simulate",
+        "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck", "job_argument",
+        "demo.story", "command_errors", "check", "replay", "simulate",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

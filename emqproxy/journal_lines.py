@@ -1,0 +1,119 @@
+"""A journal, read: its lines (CONTRACT, "Journal") as values, one after the other, and what of it could not be read.
+
+Bytes in, values out; knows no file. A journal of any length takes no more memory than its longest line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import msgspec
+
+from emqproxy.observer.journal_replay import Replay
+
+VERSION: Final = 1
+LINE_BYTES_MAX: Final = 4 << 20
+"""A line has a kilobyte or two; one that names what a thousand queues lost may have more."""
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class JournalLine(msgspec.Struct, gc=False):
+    """One line. What it does not tell, as a line of an older release does not, is as if it were null."""
+
+    v: int
+    run: str
+    seq: int
+    time: str
+    op: str
+    outcome: str
+    opened_ns: int
+    closed_ns: int
+    effect: str
+    target: str | None = None
+    code: int | None = None
+    code_name: str | None = None
+    db: int | None = None
+    prefix: str | None = None
+    queue: str | None = None
+    job: str | None = None
+    token: str | None = None
+    worker: str | None = None
+    script: str | None = None
+    sha: str | None = None
+    match: str | None = None
+    conn: int | None = None
+    client: str | None = None
+    client_name: str | None = None
+    ttl_ms: int | None = None
+    age_ms: float | None = None
+    remaining_ms: float | None = None
+    grade: str | None = None
+    finding: str | None = None
+    scope: str | None = None
+    idle_ms: float | None = None
+    burst: int | None = None
+    cause: str | None = None
+    because: str | None = None
+    evidence: tuple[int, ...] | None = None
+    action: str | None = None
+    rule: str | None = None
+    took_us: int | None = None
+    lag_us: int = 0
+    replay: Replay = msgspec.field(default_factory=Replay)
+
+    @property
+    def key(self) -> str | None:
+        """The job's key, `emq:orders:42`; None where it names none."""
+        return None if self.job is None else f"{self.prefix}:{self.queue}:{self.job}"
+
+    @property
+    def who(self) -> str:
+        """The client's name, or its address."""
+        return self.client_name or self.client or ""
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+class LineReader:
+    """Takes lines as bytes, gives values, counts what is none."""
+
+    def __init__(self) -> None:
+        self._decoder = msgspec.json.Decoder(JournalLine)
+        self._versions = msgspec.json.Decoder(_Version)
+        self.other_versions = 0
+        self.unreadable = 0
+        """Torn, cut, or of another program."""
+
+    def read(self, line: bytes) -> JournalLine | None:
+        """Never raises on account of what stands in it."""
+        if not line.strip():
+            return None
+        try:
+            read = self._decoder.decode(line)
+            if read.v == VERSION:
+                return read
+            self.other_versions += 1
+        except _UNDECODABLE:
+            if self._version(line) == VERSION:
+                self.unreadable += 1
+            else:
+                self.other_versions += 1
+        return None
+
+    def _version(self, line: bytes) -> int:
+        """A line of another version may have other fields; whatever else it is, it is ours and torn."""
+        try:
+            return self._versions.decode(line).v
+        except _UNDECODABLE:
+            return VERSION
+
+
+def raw_lines(journal: BinaryIO) -> Iterator[bytes]:
+    """Line by line; of one that is longer than any of ours no more than its beginning."""
+    while line := journal.readline(LINE_BYTES_MAX):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = journal.readline(LINE_BYTES_MAX)

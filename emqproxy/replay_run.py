@@ -1,0 +1,264 @@
+"""One unbroken stretch of a journal, judged again: by the same ledger, the same doctor, in the order in which it was.
+
+Lines stand in a journal in the order in which they were told, and a verdict may have waited for others; facts are
+weighed in the order of their answers. So lines are held back, so many, and what happened is played in the order of its
+instants: a request goes out at `opened_ns`, its answer comes at `closed_ns`. What the ledger says then goes to the
+doctor in the order in which it was told.
+
+What no journal carries: pickups that gave nothing, and other calls without a line, while they were out. They can delay
+a verdict, not change it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.causes import Diagnosis
+from emqproxy.locks.diagnosis import Doctor
+from emqproxy.locks.events import (
+    AnyFact,
+    Instant,
+    Lapsed,
+    Lock,
+    LockFact,
+    Nothing,
+    Place,
+    Queue,
+    Release,
+    Remove,
+    Renew,
+    Sweep,
+    Take,
+    Window,
+)
+from emqproxy.locks.ledger import LockLedger
+from emqproxy.locks.verdicts import Finding, Suspect, Verdict
+from emqproxy.observer.journal_replay import Judged
+from emqproxy.replay_facts import Call, call_of, call_of_beside, note_of
+
+HELD_MAX: Final = 20_000
+"""Lines that are held back to be put in order: one that was told later than so many others is out of order."""
+UNANSWERED_MAX: Final = 2 * HELD_MAX
+"""Lines that wait for a verdict; the oldest is given up."""
+KNOWN_MAX: Final = 200_000
+USUAL: Final = Judged(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
+_SENT, _ANSWERED = 0, 1
+_LAST: Final = 2**62
+_Key: TypeAlias = tuple[Instant, int, int, int, int, int]
+_SURMISING: Final = (Take, Sweep, Renew, Release, Remove)
+
+
+class Again(NamedTuple):
+    """A line and what is said of it today."""
+
+    line: JournalLine
+    verdict: Verdict | None
+    """None: nothing was to be judged, or nothing could be."""
+    found: Diagnosis | None
+    comparable: bool
+    """Everything that bears on it is in the journal."""
+
+
+class _Event(NamedTuple):
+    """What happened at an instant."""
+
+    key: _Key
+    act: Callable[[], None]
+
+
+class Stretch:
+    """Lines of one run without a gap. `take` each, then `end`; both give what can be told by then, in order."""
+
+    def __init__(self, judged: Judged | None, *, whole: bool) -> None:
+        """`whole`: it begins where its run began; otherwise nothing is known of any lease."""
+        self.judged, self.whole = judged, whole
+        self.disordered = 0
+        """Lines that came too late to be put in their place."""
+        self.unanswered = 0
+        """Lines whose verdict never came."""
+        self.lapses_untold: list[Lapsed] = []
+        """Lapses that the journal does not tell."""
+        self._ledger: LockLedger | None = None
+        self._doctor: Doctor | None = None
+        self._events: list[_Event] = []
+        self._now: Instant = 0
+        self._index = 0
+        self._began: Instant = 0
+        self._waiting: OrderedDict[int, tuple[JournalLine, Verdict | None, bool]] = OrderedDict()
+        """By `seq`: lines, their verdicts, and whether all is known that there will be."""
+        self._of_fact: dict[tuple[Place, Lock | None], int] = {}
+        self._lapses: dict[tuple[Lock, bytes, Instant], int] = {}
+        self._surmised: set[Queue] = set()
+        self._known: set[str] = set()
+        """Jobs that were given out in this stretch, where it is not whole."""
+
+    # ---------------------------------------------------------------- lines
+
+    def take(self, line: JournalLine) -> list[Again]:
+        """The next line of the journal."""
+        rest = line.replay
+        if self.judged is None:
+            self.judged = rest.judged
+        elif rest.judged is not None and rest.judged != self.judged:
+            self._at(line.opened_ns, _SENT, Place(0, 0), lambda: self._use(rest.judged or USUAL))
+        self._began = self._began or line.opened_ns
+        self._index += 1
+        self._waiting[line.seq] = (line, None, False)
+        for pause in rest.pauses:
+            self._at(pause.closed, _SENT, Place(0, 0), partial(self._paused, pause))
+        for beside in rest.besides:
+            if (call := call_of_beside(beside)) is not None:
+                self._play(call, None, surmised=False)
+        self._line(line)
+        while len(self._events) > 2 * HELD_MAX:
+            self._next()
+        return self._told()
+
+    def end(self) -> list[Again]:
+        """All that is left."""
+        while self._events:
+            self._next()
+        for seq, (line, verdict, _) in self._waiting.items():
+            self.unanswered += 1
+            self._waiting[seq] = (line, verdict, True)
+        return self._told()
+
+    def _line(self, line: JournalLine) -> None:
+        seq = line.seq
+        if line.effect == "lapsed":
+            call = call_of(msgspec.structs.replace(line, effect="untouched"), 0)
+            if call is not None and isinstance(call.fact, LockFact):
+                self._lapses[call.fact.lock, call.fact.token, line.closed_ns] = seq
+                self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._lapse(line.closed_ns))
+                return
+        call = call_of(line, self._index)
+        if call is None or (line.op in {"conn", "watch"} and line.target != "closed"):
+            self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._answer(seq, None))
+            return
+        self._of_fact[_name(call.fact)] = seq
+        self._play(call, seq, surmised=line.match == "shape")
+
+    # ---------------------------------------------------------------- what happened, in its order
+
+    def _play(self, call: Call, seq: int | None, *, surmised: bool) -> None:
+        fact, intent, _ = call
+        if intent is not None:
+            self._at(fact.window.opened, _SENT, intent.place, lambda: self._ask(call, surmised=surmised))
+        self._at(fact.window.closed, _ANSWERED, fact.place, lambda: self._hear(fact, seq))
+        if call.shared and intent is not None:
+            end = Nothing(intent.place, fact.window, intent.queue)
+            self._at(fact.window.closed, _ANSWERED, fact.place._replace(part=_LAST), lambda: self._hear(end, None))
+
+    def _at(self, instant: Instant, kind: int, place: Place, act: Callable[[], None]) -> None:
+        if instant < self._now:
+            self.disordered += 1
+        key = (instant, kind, place.conn, place.request, place.part, self._index)
+        heapq.heappush(self._events, _Event(key, act))
+
+    def _next(self) -> None:
+        event = heapq.heappop(self._events)
+        self._now = max(self._now, event.key[0])
+        event.act()
+
+    def _ask(self, call: Call, *, surmised: bool) -> None:
+        intent = call.intent
+        assert intent is not None
+        if surmised and isinstance(intent, _SURMISING):
+            self._surmised.add(intent.queue)
+        self._the_ledger.asked(intent, call.sent)
+
+    def _paused(self, pause: Window) -> None:
+        self._the_ledger.paused(pause)
+
+    def _hear(self, fact: AnyFact, seq: int | None) -> None:
+        self._said(self._the_ledger.observe(fact))
+        if seq is not None and not isinstance(fact, LockFact):  # its own verdict has nothing in it
+            self._answer(seq, None)
+
+    def _lapse(self, at: Instant) -> None:
+        self._said(self._the_ledger.tick(at))
+
+    def _said(self, verdicts: Iterable[Verdict]) -> None:
+        for verdict in verdicts:
+            fact = verdict.fact
+            if isinstance(fact, Lapsed):
+                seq = self._lapses.pop((fact.lock, fact.token, fact.window.closed), None)
+                if seq is None:
+                    self.lapses_untold.append(fact)
+                    continue
+            else:
+                seq = self._of_fact.pop(_name(fact), None)
+            if seq is not None:
+                self._answer(seq, self._softened(verdict))
+
+    def _softened(self, verdict: Verdict) -> Verdict:
+        """On a queue with scripts that are known by their shape only, nobody is suspected."""
+        fact, finding = verdict.fact, verdict.finding
+        if not isinstance(fact, LockFact) or fact.queue not in self._surmised:
+            return verdict
+        if finding is None or finding.suspects is Suspect.NOBODY:
+            return verdict
+        return msgspec.structs.replace(verdict, finding=Finding.DOUBTFUL, scope=None)
+
+    # ---------------------------------------------------------------- what is said, in the order in which it was told
+
+    def _answer(self, seq: int, verdict: Verdict | None) -> None:
+        if seq in self._waiting:
+            self._waiting[seq] = (self._waiting[seq][0], verdict, True)
+
+    def _told(self) -> list[Again]:
+        told: list[Again] = []
+        while self._waiting:
+            seq, (line, verdict, answered) = next(iter(self._waiting.items()))
+            if not answered:
+                if len(self._waiting) <= UNANSWERED_MAX:
+                    break
+                self.unanswered += 1
+            del self._waiting[seq]
+            told.append(self._again(line, verdict))
+        return told
+
+    def _again(self, line: JournalLine, verdict: Verdict | None) -> Again:
+        found = self._the_doctor.observe(note_of(line, verdict))
+        key = f"{line.db}:{line.key}"
+        known = self.whole or line.job is None or key in self._known
+        if not self.whole and line.effect == "granted":
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known.add(key)
+        return Again(line, verdict, found, known and line.op != "watch")
+
+    # ---------------------------------------------------------------- who says it
+
+    @property
+    def _the_ledger(self) -> LockLedger:
+        """Made when the first thing happens: by then the lines that say by what was judged have been seen."""
+        if self._ledger is None:
+            by = self.judged or USUAL
+            self._ledger = LockLedger(
+                late=by.late, critical=by.critical, locks_max=by.locks, sole_path=by.sole_path
+            )
+        return self._ledger
+
+    @property
+    def _the_doctor(self) -> Doctor:
+        if self._doctor is None:
+            by = self.judged or USUAL
+            self._doctor = Doctor(by.began_ns or self._began, by.locks)
+        return self._doctor
+
+    def _use(self, judged: Judged) -> None:
+        """The configuration was read again."""
+        self.judged = judged
+        self._the_ledger.grading.late, self._the_ledger.grading.critical = judged.late, judged.critical
+
+
+def _name(fact: AnyFact) -> tuple[Place, Lock | None]:
+    return fact.place, fact.lock if isinstance(fact, LockFact) else None
