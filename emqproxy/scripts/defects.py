@@ -148,4 +148,5 @@ def _named(ends: tuple[bytes, ...]) -> str:
 
 
 def _shown(name: bytes | None) -> str:
-    return (name or b"")[:40].decode("ascii", "replace")
+    """For an error line: no line break of a client's may end it."""
+    return "".join(c if c.isprintable() else "?" for c in (name or b"")[:40].decode("ascii", "replace"))

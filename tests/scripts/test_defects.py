@@ -160,6 +160,7 @@ OWN = b"return redis.call('GET', KEYS[1])"
         (words("EVAL", OWN, [b"other", b"bull:q:1:lock"]), "a script that nobody knows"),
         (words("EVALSHA", b"a" * 40, keys("meta")), "a script that nobody knows"),
         (words("FCALL", b"mine", keys("meta")), "the function mine"),
+        (words("FCALL", b"a\r\n+OK\n", keys("meta")), "the function a??+OK? on"),
     ],
 )  # fmt: skip
 def test_a_stranger_on_a_queues_keys(sent: list[bytes | None], what: str) -> None:
