@@ -17,17 +17,26 @@ PUSH = b">2\r\n"
 KINDS = ("call", "call", "call", "plain", "plain", "MULTI", "EXEC", "DISCARD", "SKIP", "OFF", "ON", "HELLO", "PING")
 
 
+def _said(kind: str, number: int, resp: int) -> bytes:
+    match kind:
+        case "call":
+            return numbered(number)
+        case "plain":
+            return words("ECHO", f"plain {number}")
+        case "HELLO":
+            return words("HELLO", resp)
+        case "SKIP" | "OFF" | "ON":
+            return words("CLIENT", "REPLY", kind)
+    return words(kind)
+
+
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Asked]:
     """MULTI is not begun inside MULTI, nor anything but calls while answers are kept back: there the gate closes."""
     asked: list[Asked] = []
     multi = off = skip = False
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=25)):
-        number = len(asked)
-        said = {
-            "call": numbered(number), "plain": words("ECHO", f"plain {number}"), "PING": words("PING"),
-            "HELLO": words("HELLO", draw(st.sampled_from([2, 3, 3]))) if kind == "HELLO" else b"",
-        }.get(kind) or words(*([kind] if kind in {"MULTI", "EXEC", "DISCARD"} else ["CLIENT", "REPLY", kind]))  # fmt: skip
+        said = _said(kind, len(asked), draw(st.sampled_from([2, 3, 3])))
         changes = kind in {"MULTI", "EXEC", "DISCARD", "HELLO"}
         if (changes and (off or skip)) or (kind in {"SKIP", "OFF", "ON", "HELLO"} and multi):
             continue
@@ -58,10 +67,8 @@ def test_answer_n_goes_to_question_n(asked: list[Asked], cuts: list[int], back: 
     told = gated.hears(*pieces(b"".join(frames), back))
     want = expected(asked)
     # In place: each of the server's frames is given, but for those that answer a replacement.
-    left, given_frames = list(want), []
-    for frame in frames:
-        given_frames.append(frame if frame.startswith(PUSH) else _given(frame, left))
-    assert told == b"".join(given_frames)
+    left = list(want)
+    assert told == b"".join([frame if frame.startswith(PUSH) else _given(frame, left) for frame in frames])
     assert left == []
     assert gated.session.answered
     assert not gated.session.swaps
@@ -72,7 +79,7 @@ def test_answer_n_goes_to_question_n(asked: list[Asked], cuts: list[int], back: 
 
 
 def _given(frame: bytes, left: list[bytes]) -> bytes:
-    """A server's frame as the client is given it: the next answer it must be given, an attribute kept before its own."""
+    """A server's frame as the client is given it: the next answer it must be given, with an attribute of its own."""
     want = left.pop(0)
     if frame.startswith(b"|") and frame.endswith(want):
         return frame
@@ -82,7 +89,7 @@ def _given(frame: bytes, left: list[bytes]) -> bytes:
 
 @settings(deadline=None)
 @given(conversations(), CUTS, CUTS)
-def test_however_it_is_cut_the_same_goes_on_and_comes_of_it(asked: list[Asked], cuts: list[int], back: list[int]) -> None:
+def test_however_it_is_cut_the_same_comes_of_it(asked: list[Asked], cuts: list[int], back: list[int]) -> None:
     refused = [number for number, one in enumerate(asked) if one.refused]
     whole, cut_up = Gated(refused), Gated(refused)
     data = b"".join(one.raw for one in asked)
@@ -90,8 +97,10 @@ def test_however_it_is_cut_the_same_goes_on_and_comes_of_it(asked: list[Asked], 
     assert cut_up.asks(*pieces(data, cuts)) == upstream
     said = b"".join(answers(upstream, random.Random(len(data))))
     assert cut_up.hears(*pieces(said, back)) == whole.hears(said)
-    told = [[(one.command.request, one.reply, one.in_exec, one.db) for one in gated.exchanges] for gated in (whole, cut_up)]
-    assert told[0] == told[1]
+    of_whole, of_cut = (
+        [(one.command.request, one.reply, one.in_exec, one.db) for one in gated.exchanges] for gated in (whole, cut_up)
+    )
+    assert of_cut == of_whole
 
 
 # ---------------------------------------------------------------- each rule by hand
@@ -224,4 +233,5 @@ def test_a_session_that_was_free_is_gated_between_commands() -> None:
     assert session.from_server(b":0\r\n$2", 1)[0].reply == 0
     session.gate()
     assert gated.asks(numbered(1)) == PLACEHOLDER
-    assert gated.hears(b"0\r\n" + b"x" * 10, b"x" * 10 + b"\r\n+PONG\r\n") == b"0\r\n" + b"x" * 20 + b"\r\n" + refusal(1)
+    rest = b"0\r\n" + b"x" * 20 + b"\r\n"
+    assert gated.hears(rest[:13], rest[13:] + b"+PONG\r\n") == rest + refusal(1)

@@ -220,7 +220,8 @@ def test_lawful_forms_pass(name: str) -> None:
 @pytest.mark.parametrize("count", [510, 511, 512, 513])
 def test_the_quick_path_ends_at_511_words_and_the_slow_one_says_the_same(count: int) -> None:
     data = command("DEL", *["k"] * (count - 2), LOCK) + command("PING")
-    want = [(data[: -len(command("PING"))], Request([b"DEL", *[b"k"] * (count - 2), LOCK], count)), (command("PING"), 1)]
+    wide = Request([b"DEL", *[b"k"] * (count - 2), LOCK], count)
+    want = [(data[: -len(command("PING"))], wide), (command("PING"), 1)]
     assert read([data])[0] == want
     assert read(cut_at(data, [7, 3000]))[0] == want
 
