@@ -1,0 +1,91 @@
+"""What is told of a call waits for its verdict, and goes out once, with what became of the call."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from emqproxy.locks.events import Granted, Lapsed, NotMine, Place, Released, Window
+from emqproxy.locks.ledger import LockLedger
+from emqproxy.locks.policy import PASS, Action, Charge, Decision, Rule
+from emqproxy.locks.verdicts import Verdict
+from emqproxy.proxy.bus import Bus
+from emqproxy.proxy.clock import LoopLag
+from emqproxy.proxy.consulting import Consulting
+from emqproxy.proxy.surmised import Surmised
+from emqproxy.proxy.teller import Spoken, Teller
+from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
+from tests.scripts.talk import QUEUE, lock
+
+PEER, CALL = Peer(1, "c:1", None), CallSite("EVALSHA", "extendLock-2", "0" * 40, "catalogue", "")
+REFUSED = Decision(Action.BLOCKED, Charge(Rule.ZERO_TOKEN, "words"))
+
+
+class Desk:
+    """A teller with a real ledger, whose bus keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.ledger = LockLedger()
+        self._numbers = iter(range(1, 1000))
+        self.teller = Teller(cast("Bus", self), LoopLag(), Surmised(), Consulting(0, 100))
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def tell(self, message: Any) -> None:
+        self.told.append(message)
+
+    def says(self, fact: Any, line: Line, decision: Decision | None) -> None:
+        verdicts = self.ledger.observe(fact)
+        self.teller.tell_of(Spoken(line, PEER, CALL, decision), verdicts, fact, fact.window.closed)
+
+    @property
+    def records(self) -> list[Record]:
+        return [one for one in self.told if isinstance(one, Record)]
+
+
+def about(number: int, conn: int = 1, token: bytes = b"a:1") -> tuple[Place, Window, Any, Any, bytes]:
+    at = number * 1_000_000
+    return Place(conn, number), Window(at, at + 1000), lock("1"), QUEUE, token
+
+
+def test_what_became_of_a_call_stands_on_its_record() -> None:
+    desk = Desk()
+    desk.says(Granted(*about(1), 30_000), Line("acquire", "ok"), PASS)
+    desk.says(NotMine(*about(2, 2, b"0"), True, 30_000), Line("renew", "blocked"), REFUSED)
+    desk.says(Released(*about(3)), Line("finish", "ok"), None)
+    assert [(record.line.op, record.action, record.rule) for record in desk.records] == [
+        ("acquire", "passed", None), ("renew", "blocked", "zero_token"), ("finish", "", None)
+    ]  # fmt: skip
+    assert [record.seq for record in desk.records] == [1, 2, 3]
+    assert {(record.peer, record.call) for record in desk.records} == {(PEER, CALL)}
+    assert desk.teller.waiting == 0
+
+
+def test_a_lapse_has_no_caller() -> None:
+    desk = Desk()
+    desk.says(Granted(*about(1), 10), Line("acquire", "ok"), PASS)
+    later = 60_000_000_000
+    desk.teller.tell(desk.ledger.tick(later), later)
+    lapse = desk.records[-1]
+    assert isinstance(lapse.verdict.fact, Lapsed)
+    assert (lapse.line.op, lapse.line.outcome, lapse.action) == ("lapse", "told", "")
+    assert (lapse.peer, lapse.call) == (None, None)
+
+
+def test_a_line_waits_for_its_own_verdict_and_is_told_once() -> None:
+    """Verdicts on other facts go by; an attempt that ended is told though nobody waits for it."""
+    desk = Desk()
+    fact = NotMine(*about(2, 2, b"x:1"), True, 30_000)
+    desk.teller.tell_of(Spoken(Line("renew", "refused"), PEER, CALL, PASS), [], fact, fact.window.closed)
+    assert (desk.teller.waiting, desk.told) == (1, [])
+    verdicts = desk.ledger.observe(Granted(*about(1), 30_000))
+    desk.teller.tell(verdicts, 2_000_000)
+    assert (desk.teller.waiting, desk.records) == (1, [])
+    over = [v for v in desk.ledger.observe(Released(*about(3))) if v.over]
+    desk.teller.tell(over, 4_000_000)
+    assert [type(one) for one in desk.told] == [AttemptOver]
+    desk.teller.tell([Verdict(fact, None, at=5_000_000)], 5_000_000)
+    assert (desk.teller.waiting, [record.line.op for record in desk.records]) == (0, ["renew"])
+    desk.teller.tell([Verdict(fact, None, at=5_000_000)], 5_000_000)
+    assert len(desk.records) == 1
