@@ -25,19 +25,25 @@ A floor imports from below, never from its own level or above (`wire` and `locks
 One EVALSHA, ten steps, one way:
 
     client ─1─▶ relay ─2─▶ session ─3─▶ witness ─▶ catalogue ─4─▶ ledger
-                  │7                                               │5
-                  ▼                                                │
-                Redis                                              │
-                  │8                                               │
+                  │7                        └─5─▶ judge ◀───────────┘
+                  ▼                                 └─6─▶ policy
+                Redis
+                  │8
     client ◀──── relay ───▶ session ───▶ witness ─9─▶ catalogue ─▶ ledger ─10─▶ bus ═▶ observer
 
-1. `proxy.relay` reads bytes and stamps them. 7. In observe mode it writes them on at once; `proxy.looks` puts looking
-off until the loop has done so. 2. `session` finds commands and puts a slot in the line of expected replies.
-3. `proxy.witness` asks the catalogue: a known script, a hand on a lock's key? 4. The recogniser reads KEYS and ARGV:
-`Renew(lock, token, ttl_ms)`. 5. `ledger.asked` notes it as in flight. (6. To refuse is not built yet.) 8. Redis
-answers; stamp; the client is served before anyone is told. 9. The exchange becomes events, which the ledger observes;
-nearly all are `locks.healthy`, and need no weighing. 10. The verdict goes to the bus as a record. One timer is armed at
-`ledger.next_deadline()`; when it fires, `tick` makes `Lapsed`, and step 10 again. Nothing flows backwards.
+1. `proxy.relay` reads bytes and stamps them. 2. `session` finds commands and puts a slot in the line of expected
+replies. 3. `proxy.witness` asks the catalogue: a known script, a hand on a lock's key? 4. The recogniser reads KEYS and
+ARGV: `Renew(lock, token, ttl_ms)`. `ledger.asked` notes what goes on as in flight. 5. In shadow and enforce mode
+`proxy.judge` charges it: with what is wrong with the call itself (`scripts.defects`), and with what is proved of the
+job (`ledger.certain`, `locks.claims`); what is not certain is no charge. 6. `policy.decide` weighs the charges by rule
+and mode: pass, would block, block. 7. The relay writes. In observe and shadow mode it has done so at once, after 1, and
+`proxy.looks` puts 2 to 6 off until the loop has; in enforce mode they come first: `proxy.gate` reads strictly
+(`wire.strict`), and in a refused command's place sends on something harmless, whose answer `session.gated` swaps for
+ours (`scripts.refusals`), or, inside MULTI, what makes Redis abort the EXEC. 8. Redis answers; stamp; the client is
+served before anyone is told. 9. The exchange becomes events, which the ledger observes; nearly all are `locks.healthy`,
+and need no weighing. 10. The verdict goes to the bus as a record. One timer is armed at `ledger.next_deadline()`; when
+it fires, `tick` makes `Lapsed`, and step 10 again. `proxy.ruling` puts a mode in force, also on open connections.
+Nothing flows backwards.
 """
 
 __version__ = "0.1.0"
