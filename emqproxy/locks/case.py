@@ -18,6 +18,8 @@ class Case:
     def __init__(self, note: Note, job: JobNotes, worker: WorkerNotes | None, began: int) -> None:
         """`began`: since when anything is seen at all (instant)."""
         self.note, self.before, self.whole, self.worker, self.began = note, job.notes, job.whole, worker, began
+        self.lost = job.lost.get(note.token)
+        """What was said first of this loss, if it is not the first time that it is met."""
 
     # ---------------------------------------------------------------- the speaker's own
 
@@ -112,6 +114,11 @@ class Case:
         begun, ended = self.proof.opened, self.note.closed
         closed = [at for at in self.worker.conns.values() if at is not None and begun <= at <= ended]
         return max(closed, default=None)
+
+    def said_just_before(self, within_ms: float) -> int:
+        """How many calls of the speaker's own about this job came just before: a result that was refused, and again."""
+        mine = (n for n in self.before if n.token == self.note.token and n.outcome == "refused" and n.op in MOVES)
+        return sum(0 <= between_ms(n.opened, self.note.opened) <= within_ms for n in mine)
 
     # ---------------------------------------------------------------- private
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from emqproxy.locks import deeds, silences
-from emqproxy.locks.case import Case
+from emqproxy.locks.case import MOVES, PROOFS, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
 from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
@@ -23,9 +23,9 @@ from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
     deeds.pending_children, deeds.error, deeds.applied_twice, deeds.own_end, deeds.never_owner,
     deeds.bypass, deeds.removed, deeds.deleted,
-    silences.pause, silences.slow, silences.silent, silences.link,
+    silences.met_again, silences.pause, silences.slow, silences.silent, silences.link,
     deeds.double, deeds.retaken, deeds.recovered,
-    silences.errors_before, silences.early, silences.expired,
+    silences.errors_before, silences.early, silences.never_in_time, silences.expired,
 )  # fmt: skip
 """What the answer says itself; what the speaker did; what was done to the job; then time."""
 WRITES: Final = (deeds.error, deeds.removed)
@@ -83,6 +83,10 @@ class Doctor:
             self._forgot = True
         worker = None if note.worker is None else self._worker(note)
         found = self._cause(note, job, worker)
+        if note.effect in PROOFS:
+            job.lost.pop(note.token, None)
+        elif found is not None and note.outcome == "refused":
+            job.lose(note.token, found)
         job.add(note)
         self._follow(note, job, worker)
         return found
@@ -102,7 +106,8 @@ class Doctor:
         wide = [n for n in self._wide if _concerns(n, note)]
         if not wide:
             return Case(note, job, worker, self._began)
-        return Case(note, JobNotes(sorted([*job.notes, *wide], key=_order), job.whole), worker, self._began)
+        notes = JobNotes(sorted([*job.notes, *wide], key=_order), job.lost, job.whole)
+        return Case(note, notes, worker, self._began)
 
     def _of_success(self, note: Note, job: JobNotes) -> Diagnosis | None:
         if note.op == "renew":
@@ -133,7 +138,9 @@ class Doctor:
             assert note.job is not None
             for each in {n.worker for n in job.notes if n.worker is not None}:
                 if (had := self._workers.get(each)) is not None:
-                    had.held.pop((note.queue, note.job), None)
+                    had.left(note.queue, note.job, note.closed)
+        elif worker is not None and note.op in MOVES and note.job is not None:
+            worker.left(note.queue, note.job, note.closed)  # refused or not, it works on it no more
 
     def _connection(self, note: Note) -> None:
         if note.conn is None:

@@ -6,8 +6,8 @@ are compared and never shown: bytes of the wire, or the fingerprints of a journa
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ NOTES_MAX: Final = 48
 """Of one job: a long one is renewed many times, so of healthy renewals only the last is kept."""
 CONNS_MAX: Final = 64
 HELD_MAX: Final = 256
+LOST_MAX: Final = 16
 
 
 class Note(NamedTuple):
@@ -64,21 +65,33 @@ class JobNotes(msgspec.Struct, eq=False):
     """The notes of one job, the oldest first."""
 
     notes: list[Note] = msgspec.field(default_factory=list)
+    lost: dict[Hashable, tuple[str, str, tuple[int, ...]]] = msgspec.field(default_factory=dict)
+    """By token: why it lost the job, as it was said first; until it is proved to hold it again."""
     whole: bool = True
     """Nothing was forgotten or dropped since the first of them."""
 
     def add(self, note: Note) -> None:
-        """The last but one healthy renewal of a row says nothing that the last does not."""
+        """The last but one of a row of healthy renewals, or of refused ones, says nothing that the last does not."""
         notes = self.notes
-        if len(notes) >= 2 and _plain_renewal(note):
+        if note.op == "write" and note.outcome == "ok":
+            return  # it asks for no lock, and proves nothing
+        if len(notes) >= 2 and note.op == "renew":
             before, last = notes[-2], notes[-1]
-            if _plain_renewal(before) and _plain_renewal(last) and before.token == last.token == note.token:
+            if _alike(before, note) and _alike(last, note):
                 notes[-1] = note
                 return
         notes.append(note)
         if len(notes) > NOTES_MAX:
-            del notes[0]
+            # Who was given the job, and when, is what all the rest is measured by.
+            least = next((i for i, n in enumerate(notes) if n.effect != "granted"), 0)
+            del notes[least]
             self.whole = False
+
+    def lose(self, token: Hashable, why: tuple[str, str, tuple[int, ...]]) -> None:
+        """What was said first of a loss."""
+        self.lost.setdefault(token, why)
+        if len(self.lost) > LOST_MAX:
+            del self.lost[next(iter(self.lost))]
 
 
 class WorkerNotes(msgspec.Struct, eq=False):
@@ -88,6 +101,8 @@ class WorkerNotes(msgspec.Struct, eq=False):
     """Those its tokens were spoken on: when each closed, None while it is open."""
     held: OrderedDict[tuple[Hashable, str], Instant] = msgspec.field(default_factory=OrderedDict)
     """Since when it holds which jobs; the last started last."""
+    ended: deque[tuple[str, Instant, Instant]] = msgspec.field(default_factory=lambda: deque(maxlen=HELD_MAX))
+    """Jobs that it holds no more: since when it did, and when that was known to be over."""
 
     def spoke_on(self, conn: int) -> None:
         """A token of its was spoken on a connection."""
@@ -99,17 +114,31 @@ class WorkerNotes(msgspec.Struct, eq=False):
         """A job was given to it."""
         if note.job is not None:
             self.held.pop((note.queue, note.job), None)
-            self.held[note.queue, note.job] = note.closed
+            self.held[note.queue, note.job] = note.opened
             if len(self.held) > HELD_MAX:
                 self.held.popitem(last=False)
 
-    def suspects(self) -> Iterator[str]:
-        """The jobs it holds, last started first."""
-        return (job for _, job in reversed(self.held))
+    def left(self, queue: Hashable, job: str, at: Instant) -> None:
+        """It holds a job no more, as was known then."""
+        since = self.held.pop((queue, job), None)
+        if since is not None:
+            self.ended.append((job, since, at))
+
+    def suspects(self, at: Instant) -> list[str]:
+        """The jobs it held then, last started first."""
+        at += MS  # a silence is told in milliseconds
+        held = [(since, job) for (_, job), since in self.held.items() if since <= at]
+        held += [(since, job) for job, since, until in self.ended if since <= at < until]
+        return [job for _, job in sorted(held, key=lambda each: -each[0])]
 
 
-def _plain_renewal(note: Note) -> bool:
-    return note.op == "renew" and note.outcome == "ok" and note.grade in {"on_time", "unknown"}
+def _alike(before: Note, note: Note) -> bool:
+    """Two renewals of a token, both healthy or both refused."""
+    if before.op != "renew" or before.token != note.token or before.outcome != note.outcome:
+        return False
+    if note.outcome == "refused":
+        return True
+    return note.outcome == "ok" and {before.grade, note.grade} <= {"on_time", "unknown"}
 
 
 def seconds(ms: float) -> str:

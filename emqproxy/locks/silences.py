@@ -6,12 +6,30 @@ from typing import Final
 
 from emqproxy.locks.case import Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
-from emqproxy.locks.notes import between_ms, seconds
+from emqproxy.locks.notes import MS, between_ms, seconds
 
 SILENT_MS_MIN: Final = 1000.0
 """A shorter silence is no sign of a blocked worker."""
+BURST_MS: Final = 5.0
+"""What a worker says within it, it says at once."""
 PAUSE_MS_MIN: Final = 50.0
 """A shorter pause of our own explains nothing."""
+
+
+LASTING: Final = frozenset(
+    ("proxy_pause", "slow_redis", "expired_worker_silent", "link_loss", "failover_lost_lock", "lock_vanished_early")
+)
+"""Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
+
+
+def met_again(case: Case) -> Diagnosis | None:
+    """The same incident: a worker whose renewal was refused finishes the job, or renews it again."""
+    return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] in LASTING else None
+
+
+def never_in_time(case: Case) -> Diagnosis | None:
+    """The same incident, where nothing became of the job."""
+    return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] == "renew_config" else None
 
 
 def pause(case: Case) -> Diagnosis | None:
@@ -38,9 +56,9 @@ def silent(case: Case) -> Diagnosis | None:
     note, idle_ms = case.note, case.note.idle_ms or 0.0
     if not case.expired or idle_ms < max(case.ttl_ms - 1 - case.ttl_ms / 1000, SILENT_MS_MIN):
         return None
-    if (note.op != "renew" and note.burst < 2) or case.hung_up() is not None:
+    if case.hung_up() is not None or (note.op != "renew" and note.burst - case.said_just_before(BURST_MS) < 2):
         return None
-    suspects = [] if case.worker is None else list(case.worker.suspects())
+    suspects = [] if case.worker is None else case.worker.suspects(note.opened - int(idle_ms * MS))
     held = f"; it held {listed(suspects)}" if suspects else ""
     ttl = seconds(case.ttl_ms)
     words = f"The worker said nothing for {seconds(idle_ms)} under a lock of {ttl}, as one whose event loop is blocked"
@@ -91,6 +109,9 @@ def expired(case: Case) -> Diagnosis | None:
         return Diagnosis("renew_config", f"{words}: renewal is off, or its interval too long.", seqs(case.proof))
     if case.renewals and note.op != "renew":
         words = f"{len(case.renewals)} renewals came, and then none for {age} under a lock of {ttl}"
-        return Diagnosis("renew_stopped", f"{words}: its timer was stopped.", seqs(case.proof))
+        why = "its timer was stopped"
+        if not talked:
+            why = f"{why}, or its event loop stood still: its one call does not tell"
+        return Diagnosis("renew_stopped", f"{words}: {why}.", seqs(case.proof))
     words = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."
     return Diagnosis("expired_unswept", words, seqs(case.proof))

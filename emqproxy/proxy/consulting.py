@@ -29,7 +29,7 @@ class Speaker(Protocol):
     heard_at: Instant
     """When it last said something."""
     silent_from: Instant
-    """When it had said something before that, or was made."""
+    """When it had said something before what it said last at once, or was made."""
 
     def calls_near(self, instant: Instant, within_ns: int) -> int:
         """How many of its last calls of interest arrived within a time of an instant."""

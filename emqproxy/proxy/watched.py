@@ -9,6 +9,7 @@ import msgspec
 
 from emqproxy.locks.events import AnyIntent, Instant
 from emqproxy.locks.policy import Decision
+from emqproxy.proxy.consulting import BURST_NS
 from emqproxy.records import Peer
 from emqproxy.scripts.operation import Operation
 from emqproxy.session.gated import GatedSession
@@ -41,7 +42,9 @@ class Watched(msgspec.Struct, eq=False):
     known_as: Peer | None = None
     heard_at: Instant = 0
     silent_from: Instant = 0
-    """When it was heard before that, or was made."""
+    """When it was heard before what came last at once, or was made."""
+    burst_from: Instant = 0
+    """When what came last at once began to come."""
     made_at: Instant = 0
     met: bool = False
     """It made a call that was recognised, and has its line."""
@@ -50,8 +53,9 @@ class Watched(msgspec.Struct, eq=False):
 
     def heard(self, now: Instant) -> None:
         """Bytes came."""
-        if now != self.heard_at:
-            self.silent_from, self.heard_at = self.heard_at, now
+        if now - self.burst_from > BURST_NS:
+            self.silent_from, self.burst_from = self.heard_at, now
+        self.heard_at = now
 
     def calls_near(self, instant: Instant, within_ns: int) -> int:
         """How many of its last calls of interest arrived within a time of an instant."""
