@@ -12,10 +12,9 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.clock import LoopLag
 from emqproxy.proxy.unrecognised import Unrecognised
-from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.proxy.witness import Witness
 from emqproxy.records import AttemptOver, Hello, ObserverSettings, Record
 from emqproxy.scripts.catalogue import Catalogue
-from emqproxy.session.session import Session
 from tests.processes import RedisServer
 from tests.proxy.wires import dial, until
 from tests.scripts.talk import PREFIX, finish, pick, renew, sha_of, text_of
@@ -40,8 +39,14 @@ class House:
         return Hello("run", "0", "redis", 6379, restarts, ObserverSettings())
 
     @property
-    def records(self) -> list[Record]:
+    def lines(self) -> list[Record]:
+        """All of them."""
         return [message for message in self.bus._waiting if isinstance(message, Record)]
+
+    @property
+    def records(self) -> list[Record]:
+        """Those of jobs and queues: none of connections that open or close."""
+        return [record for record in self.lines if record.line.op != "conn"]
 
     @property
     def told(self) -> list[tuple[str, str, str]]:
@@ -53,7 +58,7 @@ class Wire:
 
     def __init__(self, house: House, conn: int) -> None:
         self.house = house
-        self.watched = Watched(conn, f"c:{conn}", Session())
+        self.watched = house.witness.watch(conn, f"c:{conn}", 1 << 26)
         self.sock = dial(house.redis.port)
 
     def ask(self, parts: list[bytes | None]) -> None:
@@ -121,11 +126,34 @@ def test_calls_become_numbered_records_with_who_and_what(redis_session: RedisSer
             ("renew", "refused", "catalogue"),
             ("finish", "ok", "catalogue"),
         ]
-        assert [record.seq for record in house.records] == [1, 2, 3, 4]
+        assert [record.seq for record in house.lines] == [1, 2, 3, 4, 5], "the first is the connection's"
         assert {record.peer for record in house.records if record.peer} == {wire.watched.peer}
         assert wire.watched.peer.client_name == "worker"
         assert next(record.call.script for record in house.records if record.call) == "moveToActive-11"
         assert wire.watched.asked == {}
+
+    within(redis_session, test)
+
+
+def test_a_connection_has_its_lines_once_it_made_a_call_that_is_known(redis_session: RedisServer):
+    async def test(house: House, wire: Wire) -> None:
+        stranger = Wire(house, 2)
+        stranger.send("GET", PREFIX + b"meta")
+        stranger.settle()
+        stranger.close()
+        assert house.lines == []
+        wire.load("moveToActive-11", "extendLock-2")
+        wire.ask(renew("1", "t:1"))
+        wire.ask(renew("1", "t:1"))
+        wire.close()
+        house.witness.estranged()
+        house.witness.looks.run()
+        told = [(r.line.op, r.line.target, r.peer.conn if r.peer else None) for r in house.lines]
+        renewed = ("renew", None, 1)
+        assert told == [("conn", "opened", 1), renewed, renewed, ("conn", "closed", 1), ("conn", "closed", None)]
+        opened, closed = house.lines[0], house.lines[3]
+        assert opened.verdict.fact.window.opened == wire.watched.made_at
+        assert opened.verdict.at <= closed.verdict.at
 
     within(redis_session, test)
 
