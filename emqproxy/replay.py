@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
@@ -70,7 +70,7 @@ def replay(file: File, redact: RedactTo = None) -> int:
 
 def _opened(file: str, redact: str | None, stack: ExitStack) -> tuple[BinaryIO, BinaryIO | None]:
     try:
-        journal = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
+        journal = stack.enter_context(_reading(file))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no path"
         raise CommandError(f"FILE: {_printable(file)}: {reason}; write the path of a journal, or - for stdin") from None
@@ -83,6 +83,10 @@ def _opened(file: str, redact: str | None, stack: ExitStack) -> tuple[BinaryIO, 
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no path"
         raise CommandError(f"--redact: {_printable(redact)}: {reason}; write the path of a new file") from None
+
+
+def _reading(file: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")
 
 
 def _differences(

@@ -89,7 +89,7 @@ class Stretch:
         self._doctor: Doctor | None = None
         self._events: list[_Event] = []
         self._now: Instant = 0
-        self._index = 0
+        self._index = self._count = 0
         self._began: Instant = 0
         self._waiting: OrderedDict[int, tuple[JournalLine, Verdict | None, bool]] = OrderedDict()
         """By `seq`: lines, their verdicts, and whether all is known that there will be."""
@@ -159,7 +159,8 @@ class Stretch:
     def _at(self, instant: Instant, kind: int, place: Place, act: Callable[[], None]) -> None:
         if instant < self._now:
             self.disordered += 1
-        key = (instant, kind, place.conn, place.request, place.part, self._index)
+        self._count += 1
+        key = (instant, kind, place.conn, place.request, place.part, self._count)
         heapq.heappush(self._events, _Event(key, act))
 
     def _next(self) -> None:

@@ -110,8 +110,8 @@ FLOORS: dict[str, Floor] = {
     "shadow_table": floor("config_sources", "shadow_report", packages="rich", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
-        "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck", "job_argument",
-        "demo.story", "command_errors", "check", "replay", "simulate",
+        "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
+        "demo.story", "command_errors", "check", "job_argument", "replay", "simulate",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip
