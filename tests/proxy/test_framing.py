@@ -14,6 +14,7 @@ from tests.long.framing_inputs import CANARY
 from tests.long.framing_roads import Roads
 from tests.long.framing_sidecars import Sidecars
 from tests.long.fuzz_framing import fuzz, numbered
+from tests.processes import eventually
 from tests.proxy.wires import dial, drain, half_close
 from tests.session.talk import words
 
@@ -80,6 +81,23 @@ def test_a_difference_is_found(roads: Roads) -> None:
         drain(other)
     faults = roads.travel(words("GET", "k0"), random.Random(0)).faults
     assert any("are apart at 1" in fault for fault in faults)
+
+
+def test_a_connection_that_is_closed_waits_for_no_answer_that_is_kept_back(sidecars: Sidecars) -> None:
+    """Calls under CLIENT REPLY OFF have none; it would stay open for ever."""
+    with dial(sidecars.enforcing.port) as client:
+        client.sendall(words("CLIENT", "REPLY", "OFF") + words("EVAL", "return 1", 0) + b"*+1\r\n")
+        assert drain(client).startswith(b"-EMQPROXY closed ")
+
+
+def test_who_goes_while_a_blocked_call_delays_its_close_is_seen_to_go(sidecars: Sidecars) -> None:
+    """What was asked before is answered first, and may never be."""
+    redis = sidecars.enforced.server
+    client = dial(sidecars.enforcing.port)
+    client.sendall(words("BLPOP", "nothing", 0) + b"*+1\r\n" + words("PING") * 1000)
+    eventually(lambda: b"cmd=blpop" in redis.call("CLIENT", "LIST"), what="the blocked call")
+    client.close()
+    eventually(lambda: b"cmd=blpop" not in redis.call("CLIENT", "LIST"), what="the end of the blocked call")
 
 
 def test_a_name_with_a_zero_byte_may_be_any_command(roads: Roads) -> None:
