@@ -10,8 +10,9 @@ import uvloop
 
 from emqproxy import logs
 from emqproxy.proxy import clock, watcher
+from emqproxy.proxy.watched import Watched
 from emqproxy.proxy.watcher import SLICE_BYTES_MIN, Watcher
-from emqproxy.proxy.witness import Watched, Witness
+from emqproxy.proxy.witness import Witness
 from emqproxy.session.session import Session
 from tests.processes import RedisServer
 from tests.proxy.test_witness import House, Wire, within
