@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final
 
+from emqproxy.locks.events import Instant
 from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, between_ms
 
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
@@ -107,13 +108,38 @@ class Case:
         """Redis was lost or another one answered since the last proof."""
         return self._after_grant(lambda n: n.op == "conn" and n.conn is None, since=self.proof)
 
-    def hung_up(self) -> int | None:
-        """When a connection of the speaker's worker closed since the last proof, if one did."""
+    @property
+    def talked(self) -> bool:
+        """The speaker's worker had said something not long before."""
+        return self.note.idle_ms is not None and self.note.idle_ms < self.ttl_ms / 2
+
+    @cached_property
+    def hung_up(self) -> Instant | None:
+        """When a connection of the speaker's worker closed since the last proof: one that it had to make anew, or that
+        the proof came by, with the worker silent on all others."""
         if self.worker is None or self.proof is None:
             return None
-        begun, ended = self.proof.opened, self.note.closed
-        closed = [at for at in self.worker.conns.values() if at is not None and begun <= at <= ended]
-        return max(closed, default=None)
+        conns, begun, ended = self.worker.conns, self.proof.opened, self.note.closed
+        closed = {n: c.closed for n, c in conns.items() if c.closed is not None and begun <= c.closed <= ended}
+        if not closed:
+            return None
+        last = max(closed.values())
+        here = None if self.note.conn is None else conns.get(self.note.conn)
+        anew = here is not None and here.first >= last
+        return last if anew or (self.proof.conn in closed and not self.talked) else None
+
+    @property
+    def own_lag_ms(self) -> float:
+        """How much of the time since the last proof's request emqproxy itself may have stood still."""
+        if self.proof is None:
+            return 0.0
+        lag_ms = max(0.0, self.age_ms - self.note.age_ms) if self.note.age_ms is not None else self.note.lag_ms
+        return lag_ms + min(self.proof.lag_ms, between_ms(self.proof.opened, self.proof.closed))
+
+    @property
+    def regular(self) -> bool:
+        """The worker's renewals are known to come more often than the lock needs."""
+        return self.worker is not None and (self.worker.rhythm_ms or self.ttl_ms) < self.ttl_ms
 
     def said_just_before(self, within_ms: float) -> int:
         """How many calls of the speaker's own about this job came just before: a result that was refused, and again."""

@@ -87,6 +87,8 @@ class Doctor:
             job.lost.pop(note.token, None)
         elif found is not None and note.outcome == "refused":
             job.lose(note.token, found)
+        if note.effect == "renewed" and worker is not None:
+            worker.renewed(note, job)
         job.add(note)
         self._follow(note, job, worker)
         return found
@@ -125,8 +127,9 @@ class Doctor:
             worker = self._workers[note.worker] = WorkerNotes()
             if len(self._workers) > WORKERS_MAX:
                 self._workers.popitem(last=False)
-        if note.conn is not None and worker.conns.get(note.conn, 0) is not None:
-            worker.spoke_on(note.conn)
+        spoken = None if note.conn is None else worker.conns.get(note.conn)
+        if note.conn is not None and (spoken is None or spoken.closed is not None):
+            worker.spoke_on(note.conn, note.opened)
             self._on_conn.setdefault(note.conn, OrderedDict())[note.worker] = None
         return worker
 
@@ -148,7 +151,7 @@ class Doctor:
         elif note.target == "closed":
             for worker in self._on_conn.pop(note.conn, ()):
                 if (notes := self._workers.get(worker)) is not None and note.conn in notes.conns:
-                    notes.conns[note.conn] = note.closed
+                    notes.conns[note.conn].closed = note.closed
 
 
 def _late(note: Note) -> Diagnosis | None:

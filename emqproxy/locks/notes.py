@@ -94,21 +94,36 @@ class JobNotes(msgspec.Struct, eq=False):
             del self.lost[next(iter(self.lost))]
 
 
+class Spoken(msgspec.Struct, eq=False):
+    """A connection that a worker's tokens were spoken on: from when on, and when it closed."""
+
+    first: Instant
+    closed: Instant | None = None
+
+
 class WorkerNotes(msgspec.Struct, eq=False):
     """What is known of one worker: its connections, and the jobs that it holds."""
 
-    conns: OrderedDict[int, Instant | None] = msgspec.field(default_factory=OrderedDict)
-    """Those its tokens were spoken on: when each closed, None while it is open."""
+    conns: OrderedDict[int, Spoken] = msgspec.field(default_factory=OrderedDict)
+    rhythm_ms: float | None = None
+    """The shortest time between two renewals in a row of one job that both succeeded: no longer is its interval."""
     held: OrderedDict[tuple[Hashable, str], Instant] = msgspec.field(default_factory=OrderedDict)
     """Since when it holds which jobs; the last started last."""
     ended: deque[tuple[str, Instant, Instant]] = msgspec.field(default_factory=lambda: deque(maxlen=HELD_MAX))
     """Jobs that it holds no more: since when it did, and when that was known to be over."""
 
-    def spoke_on(self, conn: int) -> None:
+    def spoke_on(self, conn: int, at: Instant) -> None:
         """A token of its was spoken on a connection."""
-        self.conns[conn] = None
+        self.conns[conn] = Spoken(at)
         if len(self.conns) > CONNS_MAX:
             self.conns.popitem(last=False)
+
+    def renewed(self, note: Note, job: JobNotes) -> None:
+        """A renewal succeeded; `job` does not have it yet."""
+        last = job.notes[-1] if job.notes else note
+        if last.op == "renew" and last.outcome == "ok" and last.token == note.token:
+            gap_ms = between_ms(last.opened, note.opened)
+            self.rhythm_ms = gap_ms if self.rhythm_ms is None else min(self.rhythm_ms, gap_ms)
 
     def took(self, note: Note) -> None:
         """A job was given to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emqproxy.locks.case import Case
+from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
 from emqproxy.locks.notes import MS, between_ms, seconds
 
@@ -22,6 +22,10 @@ LASTING: Final = frozenset(
 """Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
 
 
+UNRENEWED: Final = frozenset(("renew_config", "renew_stopped", "expired_unswept"))
+"""Likewise, but what became of the job since says more."""
+
+
 def met_again(case: Case) -> Diagnosis | None:
     """The same incident: a worker whose renewal was refused finishes the job, or renews it again."""
     return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] in LASTING else None
@@ -29,12 +33,14 @@ def met_again(case: Case) -> Diagnosis | None:
 
 def never_in_time(case: Case) -> Diagnosis | None:
     """The same incident, where nothing became of the job."""
-    return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] == "renew_config" else None
+    return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] in UNRENEWED else None
 
 
 def pause(case: Case) -> Diagnosis | None:
-    lag_ms = case.note.lag_ms
-    if not case.expired or lag_ms < max(PAUSE_MS_MIN, case.age_ms - case.ttl_ms):
+    if not case.expired or case.proof is None:
+        return None
+    lag_ms, over_ms = case.own_lag_ms, between_ms(case.proof.opened, case.note.opened) - case.ttl_ms
+    if lag_ms < max(PAUSE_MS_MIN, over_ms):
         return None
     words = f"emqproxy itself stood still for {seconds(lag_ms)}; that is no fault of the worker's."
     return Diagnosis("proxy_pause", words, seqs(case.proof))
@@ -42,13 +48,14 @@ def pause(case: Case) -> Diagnosis | None:
 
 def slow(case: Case) -> Diagnosis | None:
     note, proof = case.note, case.proof
-    if proof is None or note.op != "renew" or between_ms(proof.opened, note.opened) >= case.ttl_ms:
+    if proof is None or note.op not in {"renew"} | MOVES or between_ms(proof.opened, note.opened) >= case.ttl_ms:
         return None
     took_ms = between_ms(note.opened, note.closed)
     if took_ms < case.ttl_ms / 4 or not case.expired:
         return None
     ttl = seconds(case.ttl_ms)
-    words = f"The renewal was sent in time, and Redis took {seconds(took_ms)} to answer under a lock of {ttl}."
+    what = "renewal" if note.op == "renew" else note.op
+    words = f"The {what} was sent in time, and Redis took {seconds(took_ms)} to answer under a lock of {ttl}."
     return Diagnosis("slow_redis", words, seqs(proof))
 
 
@@ -56,17 +63,19 @@ def silent(case: Case) -> Diagnosis | None:
     note, idle_ms = case.note, case.note.idle_ms or 0.0
     if not case.expired or idle_ms < max(case.ttl_ms - 1 - case.ttl_ms / 1000, SILENT_MS_MIN):
         return None
-    if case.hung_up() is not None or (note.op != "renew" and note.burst - case.said_just_before(BURST_MS) < 2):
+    if case.hung_up is not None or (note.op != "renew" and note.burst - case.said_just_before(BURST_MS) < 2):
         return None
     suspects = [] if case.worker is None else case.worker.suspects(note.opened - int(idle_ms * MS))
     held = f"; it held {listed(suspects)}" if suspects else ""
     ttl = seconds(case.ttl_ms)
     words = f"The worker said nothing for {seconds(idle_ms)} under a lock of {ttl}, as one whose event loop is blocked"
+    if not case.regular:
+        words = f"{words}, or whose renewal interval is too long: its first calls do not tell"
     return Diagnosis("expired_worker_silent", f"{words}{held}.", seqs(case.proof))
 
 
 def link(case: Case) -> Diagnosis | None:
-    if not case.expired or (closed := case.hung_up()) is None:
+    if not case.expired or (closed := case.hung_up) is None:
         return None
     gone, age = seconds(between_ms(closed, case.note.opened)), seconds(case.age_ms)
     words = f"A connection of the worker's closed {gone} before, and no renewal came for {age}"
@@ -100,18 +109,17 @@ def expired(case: Case) -> Diagnosis | None:
     if case.proof is None:
         return None
     note, age, ttl = case.note, seconds(case.age_ms), seconds(case.ttl_ms)
-    talked = note.idle_ms is not None and note.idle_ms < case.ttl_ms / 2
-    if talked and note.op == "renew":
-        words = f"The worker talked, and its renewal came after {age} under a lock of {ttl}: its interval is too long."
-        return Diagnosis("renew_config", words, seqs(case.proof))
-    if talked and not case.renewals:
+    talked = case.talked
+    if talked and note.op == "renew" and not case.regular:
+        words = f"The worker talked, and its renewal came after {age} under a lock of {ttl}: its interval is too long"
+        why = "or what it ran before kept its timer from firing: its first calls do not tell"
+        return Diagnosis("renew_config", f"{words}, {why}.", seqs(case.proof))
+    if talked and not case.renewals and not case.regular:
         words = f"No renewal ever came for {age} under a lock of {ttl}, though the worker talked"
         return Diagnosis("renew_config", f"{words}: renewal is off, or its interval too long.", seqs(case.proof))
     if case.renewals and note.op != "renew":
         words = f"{len(case.renewals)} renewals came, and then none for {age} under a lock of {ttl}"
-        why = "its timer was stopped"
-        if not talked:
-            why = f"{why}, or its event loop stood still: its one call does not tell"
+        why = "its timer was stopped, or what it ran kept it from firing: its first calls do not tell"
         return Diagnosis("renew_stopped", f"{words}: {why}.", seqs(case.proof))
     words = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."
     return Diagnosis("expired_unswept", words, seqs(case.proof))
