@@ -32,7 +32,7 @@ async def recovered(worker: Worker) -> Any:
     worker.on("stalled", stalled.append)
     while not stalled:
         await worker.runStalledJobsCheck()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0)
     return await worker.getNextJob(TOKEN)
 
 
