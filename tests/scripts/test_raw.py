@@ -71,6 +71,7 @@ ROWS: list[tuple[list[object], str]] = [
     (["XGROUP", "NONSENSE", KEY, "g"], "untouched"),
     (["BITFIELD", KEY, "GET", "u8", 0], ""),
     (["BITFIELD", KEY, "set", "u8", 0, 65], "overwritten"),
+    (["BITFIELD", KEY, "set\0x", "u8", 0, 65], "overwritten"),
     (["BITFIELD", KEY, "OVERFLOW", "SAT", "INCRBY", "u8", 0, 1], "overwritten"),
     (["BITFIELD", KEY, "SET", "u8", 0, 999, "GET"], "untouched"),
     (["LMOVE", "nothing", KEY, "LEFT", "LEFT"], "untouched"),

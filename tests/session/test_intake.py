@@ -44,12 +44,19 @@ def test_silenced_commands_leave_no_slot_and_the_next_one_is_guarded() -> None:
         (words("CLIENT", "REPLY", "SKIP"), words("MULTI")),
         (words("MONITOR"),),
         (words("POST", "/"),),
+        (words("CLIENT", "REPLY\0x", "OFF"),),
     ],
 )
 def test_what_cannot_be_followed_closes_the_line(commands: tuple[bytes, ...]) -> None:
     line, intake = line_of(*commands, words("PING"))
     assert line[-1] is Rule.BLIND
     assert intake.blind
+
+
+@pytest.mark.parametrize(("way", "shape"), [("OFF\0x", []), ("skip\0", []), ("ON\0off", [2])])
+def test_a_way_of_client_reply_ends_at_a_zero_byte(way: str, shape: list[object]) -> None:
+    """So redis-server compares it: `OFF` with a tail keeps answers back."""
+    assert line_of(words("CLIENT", "REPLY", way), words("GET", "k"))[0] == shape
 
 
 def test_script_calls_under_silence_are_bounded() -> None:

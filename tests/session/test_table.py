@@ -9,7 +9,7 @@ import hiredis
 import pytest
 
 from emqproxy.session.commands import RULES, WRITES, Rule
-from emqproxy.session.table import COMMANDS, Spec, key_positions
+from emqproxy.session.table import COMMANDS, Spec, key_positions, option_of
 from tests.processes import RedisServer
 from tests.session.talk import words
 
@@ -116,3 +116,12 @@ def test_keys_of_what_is_cut_or_unknown() -> None:
     assert key_positions([b"MIGRATE", b"h", b"1", b"", b"0", b"5", b"KEYS", b"a", b"b"]) == [3, 7, 8]
     assert key_positions([b"NOPE", b"a"]) == key_positions([]) == key_positions([b"SORT"]) == []
     assert key_positions([b"SET", None, b"v"]) == [1]
+
+
+def test_an_option_ends_at_a_zero_byte(redis_session: RedisServer) -> None:
+    """So redis-server compares it: SORT with `STORE` and a tail writes."""
+    sort = [b"SORT", b"list", b"store\0x", b"emq:q:1:lock"]
+    answers = ask(redis_session, words("RPUSH", "list", 1), words(*sort), words("EXISTS", sort[-1]))
+    assert answers == [1, 1, 1]
+    assert key_positions(sort) == [1, 3]
+    assert [option_of(word) for word in (b"get", b"Get\0", b"\0get", b"", None)] == [b"GET", b"GET", b"", b"", b""]

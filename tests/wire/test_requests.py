@@ -104,6 +104,8 @@ FAULTS = [
     b"\x16\x03\x01\x00\xa5\x01\x00",
     b"x" * 70_000,
     b"*1\r\n$" + b"1" * 30,
+    command(b"DEL\0x", b"k"),
+    command(b"DEL\0" + b"x" * 500, b"k"),
 ]
 
 
@@ -112,6 +114,18 @@ def test_a_fault_keeps_what_was_complete_before_it(bad):
     items, fault = read([command(b"SELECT", b"1") + command(b"GET", b"k") + bad])
     assert items == [Request([b"SELECT", b"1"], 2), 1]
     assert fault
+
+
+@pytest.mark.parametrize("size", [10, 63, 64, 65, 70_000])
+def test_a_zero_byte_in_a_name_is_found_however_it_is_cut(size):
+    """Redis compares a name up to it, so whatever command it is like may run. Past the longest name it matters not."""
+    name = b"DEL\0" + b"x" * (size - 4)
+    data = command(b"GET", b"k") + command(name, b"k")
+    for pieces in ([data], bytewise(data[:200]), [data[:40], data[40:]], [data[:30], data[30:33], data[33:]]):
+        items, fault = read(pieces)
+        assert items == [1]
+        assert fault == "a zero byte in a command's name"
+    assert read([command(b"x" * 64 + b"\0", b"k")]) == ([1], None)
 
 
 def test_words_past_the_limits_are_not_held():
