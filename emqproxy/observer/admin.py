@@ -1,6 +1,7 @@
 """The admin listener: reads only, in a thread of its own, loopback unless told otherwise.
 
     /metrics            what Prometheus scrapes
+    /api/jobs           ?key=emq:orders:42&db=0: the last lines of a job, as JSON
     /healthz, /readyz   as the data plane tells them; its own answers stand on the health port
 
 A page in a browser may reach loopback by a name of its own (DNS rebinding): on loopback only names of it are answered.
@@ -25,6 +26,7 @@ from emqproxy.observer.faults import Guard
 RETRY_S: Final = 5.0
 SILENT_S_MAX: Final = 5.0
 """A data plane that has told nothing of itself for so long is not ready, as far as is known here."""
+DB_DIGITS_MAX: Final = 8
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _READS: Final = ("GET", "HEAD")
 _SILENT: Final = logging.getLogger("emqproxy.admin")
@@ -45,7 +47,8 @@ class Ready(NamedTuple):
 
 
 class Admin:
-    """`metrics(accept)` gives a page and its type, None where metrics are off; `ready()` None if nothing was told."""
+    """`metrics(accept)` gives a page and its type, None where metrics are off; `ready()` None if nothing was told;
+    `jobs(key, db)` the JSON of one job's last lines, None for a job that is not known."""
 
     def __init__(
         self,
@@ -53,8 +56,9 @@ class Admin:
         port: int,
         metrics: Callable[[str], tuple[bytes, str] | None],
         ready: Callable[[], Ready | None],
+        jobs: Callable[[str, int], bytes | None] = lambda _key, _db: None,
     ) -> None:
-        self._host, self._port = host, port
+        self._host, self._port, self._jobs = host, port, jobs
         self._metrics, self._ready = metrics, ready
         self._loopback = _is_loopback(host)
         self._ended = threading.Event()
@@ -120,6 +124,7 @@ class Admin:
 
         app = web.Application(middlewares=[guarded])
         app.router.add_route("*", "/metrics", self._on_metrics)
+        app.router.add_route("*", "/api/jobs", self._on_jobs)
         app.router.add_route("*", "/healthz", self._on_healthz)
         app.router.add_route("*", "/readyz", self._on_readyz)
         return web.AppRunner(
@@ -137,7 +142,7 @@ class Admin:
         try:
             return await handler(request)
         except web.HTTPNotFound:
-            return _text(404, "there are /metrics, /healthz and /readyz\n")
+            return _text(404, "there are /metrics, /api/jobs, /healthz and /readyz\n")
 
     async def _on_metrics(self, request: web.Request) -> web.Response:
         answers: list[tuple[bytes, str] | None] = []
@@ -149,6 +154,19 @@ class Admin:
             return _text(404, "metrics are not scraped here: OTEL_METRICS_EXPORTER or OTEL_SDK_DISABLED says so\n")
         page, content_type = told
         return web.Response(body=page, headers={**_HEADERS, "Content-Type": content_type})
+
+    async def _on_jobs(self, request: web.Request) -> web.Response:
+        key, db = request.query.get("key", ""), request.query.get("db", "0")
+        if not key or not (db.isascii() and db.isdigit() and len(db) <= DB_DIGITS_MAX):
+            return _json(400, json.dumps({"error": "ask for /api/jobs?key=emq:orders:42&db=0"}))
+        pages: list[bytes | None] = []
+        self._guard.call(lambda: pages.append(self._jobs(key, int(db))))
+        if not pages:
+            return _json(500, json.dumps({"error": "the page could not be made"}))
+        (page,) = pages
+        if page is None:
+            return _json(404, json.dumps({"error": "this job is not among those that were seen last"}))
+        return web.Response(body=page + b"\n", content_type="application/json", headers=_HEADERS)
 
     async def _on_healthz(self, _: web.Request) -> web.Response:
         return _json(200, json.dumps({"alive": True}))

@@ -15,14 +15,21 @@ from emqproxy.records import Anchor, Hello, Message
 class MetricsService:
     """One consumer of messages. `lines_lost`: what the journal could not write."""
 
-    def __init__(self, hello: Hello, telemetry: Telemetry, lines_lost: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        hello: Hello,
+        telemetry: Telemetry,
+        lines_lost: Callable[[], int],
+        jobs: Callable[[str, int], bytes | None] = lambda _key, _db: None,
+    ) -> None:
+        """`jobs`: what the listener tells of a job, by its key and its database."""
         settings, self._telemetry = hello.settings, telemetry
         self._metrics = Metrics(settings.mode)
         reader = Reader(hello, self._metrics, self._spans, lines_lost)
         self._export = MetricsExport(hello, reader, scraped=bool(settings.admin_host))
         self._admin: Admin | None = None
         if settings.admin_host:
-            self._admin = Admin(settings.admin_host, settings.admin_port, self._export.text, self._ready)
+            self._admin = Admin(settings.admin_host, settings.admin_port, self._export.text, self._ready, jobs)
             self._admin.start()
         self._count = self._metrics.on if self._export.on else self._metrics.on_gauges
         """Nothing is counted that nobody may ask for."""

@@ -21,9 +21,11 @@ from emqproxy.observer.board import Board
 from emqproxy.observer.faults import Guard
 from emqproxy.observer.inbox import Inbox
 from emqproxy.observer.journal import Journal
+from emqproxy.observer.journal_entry import Entries
 from emqproxy.observer.journal_file import JournalFile
 from emqproxy.observer.metrics_service import MetricsService
 from emqproxy.observer.otlp import telemetry
+from emqproxy.observer.recent import Recent
 from emqproxy.observer.spans import Spans
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
@@ -65,7 +67,12 @@ class Observer:
             self._spans = Spans(hello, self._timeline, tokens, Board(self._timeline), self._telemetry.emitter)
             self._listen("spans", self._spans.on)
         self._listen("alerts", Alerts(tokens, settings.namespace).on)
-        self._metrics = MetricsService(hello, self._telemetry, lambda: self._journal.lost if self._journal else 0)
+        recent = Recent(Entries(hello.run, self._timeline, tokens))
+        if settings.admin_host:  # nothing is kept that nobody may ask for
+            self._listen("recent", recent.on)
+        self._metrics = MetricsService(
+            hello, self._telemetry, lambda: self._journal.lost if self._journal else 0, recent.page
+        )
         self._listen("metrics", self._metrics.on)
         self._listen("telemetry", self._look)
         self._listen("settings", self._change)
