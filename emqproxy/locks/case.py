@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from emqproxy.locks.events import Instant
-from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, between_ms
+from emqproxy.locks.notes import MS, JobNotes, Note, Silence, WorkerNotes, between_ms
 
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 PROOFS: Final = frozenset({"granted", "renewed"})
@@ -20,7 +20,7 @@ class Case:
         """`began`: since when anything is seen at all (instant)."""
         self.note, self.before, self.whole, self.worker, self.began = note, job.notes, job.whole, worker, began
         self.lost = job.lost.get(note.token)
-        """What was said first of this loss, if it is not the first time that it is met."""
+        """What was said last of this loss, if it is not the first time that it is met."""
 
     # ---------------------------------------------------------------- the speaker's own
 
@@ -127,6 +127,15 @@ class Case:
         here = None if self.note.conn is None else conns.get(self.note.conn)
         anew = here is not None and here.first >= last
         return last if anew or (self.proof.conn in closed and not self.talked) else None
+
+    @cached_property
+    def silence(self) -> Silence | None:
+        """The silence of the speaker's worker in which the lock ran out: before this call, or an earlier one."""
+        found = None if self.worker is None else self.worker.silence
+        if found is None or self.proof is None or found.ms < self.ttl_ms - 1 - self.ttl_ms / 1000:
+            return None
+        ran_out = self.proof.closed + int(self.ttl_ms * MS)
+        return found if found.begin <= ran_out <= found.end else None
 
     @property
     def own_lag_ms(self) -> float:

@@ -82,6 +82,8 @@ class Doctor:
             self._jobs.popitem(last=False)
             self._forgot = True
         worker = None if note.worker is None else self._worker(note)
+        if worker is not None:
+            worker.heard(note)
         found = self._cause(note, job, worker)
         if note.effect in PROOFS:
             job.lost.pop(note.token, None)

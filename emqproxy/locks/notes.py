@@ -19,6 +19,10 @@ NOTES_MAX: Final = 48
 """Of one job: a long one is renewed many times, so of healthy renewals only the last is kept."""
 CONNS_MAX: Final = 64
 HELD_MAX: Final = 256
+SILENT_MS_MIN: Final = 1000.0
+"""A shorter silence is no sign of a blocked worker."""
+BURST_MS: Final = 5.0
+"""What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
 
 
@@ -66,7 +70,7 @@ class JobNotes(msgspec.Struct, eq=False):
 
     notes: list[Note] = msgspec.field(default_factory=list)
     lost: dict[Hashable, tuple[str, str, tuple[int, ...]]] = msgspec.field(default_factory=dict)
-    """By token: why it lost the job, as it was said first; until it is proved to hold it again."""
+    """By token: why it lost the job, as it was said last; until it is proved to hold it again."""
     whole: bool = True
     """Nothing was forgotten or dropped since the first of them."""
 
@@ -88,8 +92,8 @@ class JobNotes(msgspec.Struct, eq=False):
             self.whole = False
 
     def lose(self, token: Hashable, why: tuple[str, str, tuple[int, ...]]) -> None:
-        """What was said first of a loss."""
-        self.lost.setdefault(token, why)
+        """What was said of a loss."""
+        self.lost[token] = why
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 
@@ -101,12 +105,28 @@ class Spoken(msgspec.Struct, eq=False):
     closed: Instant | None = None
 
 
+class Silence(msgspec.Struct, eq=False):
+    """When all of a worker's connections said nothing for long."""
+
+    begin: Instant
+    end: Instant
+    renewed: bool = False
+    """It asked for a renewal when, or after, it spoke again: its timer runs."""
+
+    @property
+    def ms(self) -> float:
+        """How long."""
+        return between_ms(self.begin, self.end)
+
+
 class WorkerNotes(msgspec.Struct, eq=False):
     """What is known of one worker: its connections, and the jobs that it holds."""
 
     conns: OrderedDict[int, Spoken] = msgspec.field(default_factory=OrderedDict)
     rhythm_ms: float | None = None
     """The shortest time between two renewals in a row of one job that both succeeded: no longer is its interval."""
+    silence: Silence | None = None
+    """The last one of SILENT_MS_MIN or more."""
     held: OrderedDict[tuple[Hashable, str], Instant] = msgspec.field(default_factory=OrderedDict)
     """Since when it holds which jobs; the last started last."""
     ended: deque[tuple[str, Instant, Instant]] = msgspec.field(default_factory=lambda: deque(maxlen=HELD_MAX))
@@ -117,6 +137,14 @@ class WorkerNotes(msgspec.Struct, eq=False):
         self.conns[conn] = Spoken(at)
         if len(self.conns) > CONNS_MAX:
             self.conns.popitem(last=False)
+
+    def heard(self, note: Note) -> None:
+        """It says something."""
+        idle_ms, last = note.idle_ms or 0.0, self.silence
+        if idle_ms >= SILENT_MS_MIN and (last is None or between_ms(last.end, note.opened) > BURST_MS):
+            last = self.silence = Silence(note.opened - int(idle_ms * MS), note.opened)
+        if last is not None and note.op == "renew":
+            last.renewed = True
 
     def renewed(self, note: Note, job: JobNotes) -> None:
         """A renewal succeeded; `job` does not have it yet."""

@@ -6,12 +6,8 @@ from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
-from emqproxy.locks.notes import MS, between_ms, seconds
+from emqproxy.locks.notes import BURST_MS, between_ms, seconds
 
-SILENT_MS_MIN: Final = 1000.0
-"""A shorter silence is no sign of a blocked worker."""
-BURST_MS: Final = 5.0
-"""What a worker says within it, it says at once."""
 PAUSE_MS_MIN: Final = 50.0
 """A shorter pause of our own explains nothing."""
 
@@ -60,15 +56,15 @@ def slow(case: Case) -> Diagnosis | None:
 
 
 def silent(case: Case) -> Diagnosis | None:
-    note, idle_ms = case.note, case.note.idle_ms or 0.0
-    if not case.expired or idle_ms < max(case.ttl_ms - 1 - case.ttl_ms / 1000, SILENT_MS_MIN):
+    note, silence = case.note, case.silence
+    if silence is None or case.worker is None or not case.expired or case.hung_up is not None:
         return None
-    if case.hung_up is not None or (note.op != "renew" and note.burst - case.said_just_before(BURST_MS) < 2):
-        return None
-    suspects = [] if case.worker is None else case.worker.suspects(note.opened - int(idle_ms * MS))
+    if not silence.renewed and note.burst - case.said_just_before(BURST_MS) < 2:
+        return None  # one result after a silence: its timer may as well have been stopped
+    suspects = case.worker.suspects(silence.begin)
     held = f"; it held {listed(suspects)}" if suspects else ""
-    ttl = seconds(case.ttl_ms)
-    words = f"The worker said nothing for {seconds(idle_ms)} under a lock of {ttl}, as one whose event loop is blocked"
+    ms, ttl = seconds(silence.ms), seconds(case.ttl_ms)
+    words = f"The worker said nothing for {ms} under a lock of {ttl}, as one whose event loop is blocked"
     if not case.regular:
         words = f"{words}, or whose renewal interval is too long: its first calls do not tell"
     return Diagnosis("expired_worker_silent", f"{words}{held}.", seqs(case.proof))

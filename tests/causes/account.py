@@ -19,7 +19,6 @@ FACTUAL: Final = frozenset({"expired_unswept", "retaken", "recovered_not_retaken
 """They say what can be seen and leave open why: where the true cause cannot be known, they are right."""
 HEDGE: Final = "do not tell"
 """In a sentence that names two causes and claims neither."""
-TOLERANCE_MS: Final = 4.0
 
 
 class Stated(NamedTuple):
@@ -36,7 +35,8 @@ class Stated(NamedTuple):
 class Figures:
     """Of many worlds."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance_ms: float = 4.0) -> None:
+        self.tolerance_ms = tolerance_ms
         self.table: dict[str, Counter[str]] = defaultdict(Counter)
         self.losses = self.decidable = self.right = self.wrong = self.figures = 0
         self._because: dict[tuple[str | None, str], str] = {}
@@ -81,14 +81,16 @@ class Figures:
             return
         incident = line.key[1], line.key[2]
         again, self._because[incident] = self._because.get(incident) == line.because, line.because
-        for complaint in () if again else complaints(line, expected):  # of one incident the sentence is the first's
+        if again:  # of one incident the sentence is the first's
+            return
+        for complaint in complaints(line, expected, self.tolerance_ms):
             self.figures += 1
             self.said.append(f"{where}: {line.key} FIGURE {complaint}: {line.because}")
 
 
-def complaints(line: Stated, expected: Expected) -> Iterator[str]:
+def complaints(line: Stated, expected: Expected, tolerance_ms: float = 4.0) -> Iterator[str]:
     """Figures that are not as they truly were."""
-    if expected.age_ms is not None and line.age_ms is not None and abs(line.age_ms - expected.age_ms) > TOLERANCE_MS:
+    if expected.age_ms is not None and abs((line.age_ms or expected.age_ms) - expected.age_ms) > tolerance_ms:
         yield f"age {line.age_ms:.1f}, truly {expected.age_ms:.1f}"
     said = line.because
     for pattern, truly in (
@@ -96,7 +98,7 @@ def complaints(line: Stated, expected: Expected) -> Iterator[str]:
         (r"under a lock of ([\d.]+ m?s)", expected.ttl_ms),
         (r"(?:came after|came for|came) ([\d.]+ m?s) (?:under|after the last)", expected.age_ms),
     ):
-        if (found := re.search(pattern, said)) and truly is not None and not near(found[1], truly):
+        if (found := re.search(pattern, said)) and truly is not None and not near(found[1], truly, tolerance_ms):
             yield f"{found[1]}, truly {truly:.1f} ms"
     if (found := re.search(r"it held ([^.]*)\.", said)) and expected.held is not None:
         named = tuple(re.sub(r" and \d+ more", "", found[1]).split(", "))
@@ -106,9 +108,9 @@ def complaints(line: Stated, expected: Expected) -> Iterator[str]:
         yield f"no suspects, truly {expected.held}"
 
 
-def near(told: str, truly_ms: float) -> bool:
+def near(told: str, truly_ms: float, tolerance_ms: float = 4.0) -> bool:
     """As it is read: to a tenth of a second, or a millisecond."""
     number, unit = told.split()
     if unit == "ms":
-        return abs(float(number) - truly_ms) <= TOLERANCE_MS + 0.5
-    return abs(float(number) * 1000 - truly_ms) <= TOLERANCE_MS + 50
+        return abs(float(number) - truly_ms) <= tolerance_ms + 0.5
+    return abs(float(number) * 1000 - truly_ms) <= tolerance_ms + 50

@@ -12,8 +12,6 @@ from tests.causes.asks import Ask
 from tests.causes.truth import MS, Ending, Expected, Truth
 
 LATE = 0.60
-EDGE_MS = 3.0
-"""So near to a threshold either side of it may be said."""
 BURST_NS = 5 * MS
 UNRENEWED = frozenset({"renew_config", "retaken", "recovered_not_retaken"})
 MOVES = frozenset({"finish", "delay", "retry", "back", "wait_children", "release"})
@@ -47,6 +45,8 @@ class Recorder:
         self.proved: dict[tuple[str, str], int] = {}
         """(job, token): when the sidecar read the last answer that proved it."""
         self.ttls: dict[tuple[str, str], int] = {}
+        self.edge_ms = 3.0
+        """So near to a threshold either side of it may be said."""
         self.erring = "server_refused"
         """What an error means now."""
         self._pauses: list[tuple[int, int]] = []
@@ -138,8 +138,8 @@ class Recorder:
             expected = None
             if (proved := self.proved.get((job, token))) is not None:
                 age_ms, ttl = (arrived - proved) / MS, self.ttls[job, token]
-                edge = abs(age_ms - LATE * ttl) < EDGE_MS or any(end >= proved for _, end in self._pauses)
-                if age_ms >= LATE * ttl - EDGE_MS:
+                edge = abs(age_ms - LATE * ttl) < self.edge_ms or any(end >= proved for _, end in self._pauses)
+                if age_ms >= LATE * ttl - self.edge_ms:
                     expected = Expected("renewal_late", not edge, age_ms, ttl)
             self.locks[job] = Lock(token, ask.ttl_ms, now + ask.ttl_ms * MS)
             link.owner.regular |= (job, token) in self._renewed_once
@@ -180,10 +180,14 @@ class Recorder:
         silence = held = None
         worker = link.owner
         if cause == "expired_worker_silent" and worker.spell is not None:
-            silence, held = worker.spell
+            begin, freed, held = worker.spell
+            first = min((at for each in worker.links for at in each.heard if at > begin and at >= freed), default=now)
+            silence = (first - begin) / MS
             decidable = worker.regular and silence > max(ttl, 1000) and not self._alone(key, op, worker, arrived, now)
         elif self.truth.plight.get(key) == "renew_config" and not worker.chatty and cause in UNRENEWED:
             decidable = False  # it looks as one that is blocked
+        elif cause == "link_loss" and worker.half_lost:
+            decidable = False
         if op != "renew":
             self._met[key] = arrived
         self._expect(link, job, token, op, Expected(cause, decidable, age, ttl, silence, held))

@@ -31,10 +31,15 @@ class Backing:
     """A real Redis that executes one call at a time."""
 
     def __init__(self, server: RedisServer) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(server.socket_path))
+        self._path = str(server.socket_path)
+        self.connect()
         for label in LOADED:
             self.run(b"SCRIPT", b"LOAD", talk.text_of(label))
+
+    def connect(self) -> None:
+        """Again, if it is not the first time."""
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(self._path)
 
     def run(self, *words: bytes) -> tuple[bytes, Any]:
         """The reply as it came, and what it says."""

@@ -11,7 +11,6 @@ from emqproxy.proxy import clock
 from tests.causes import asks
 from tests.causes.asks import Ask
 from tests.causes.scene import Link, LostError, Scene
-from tests.causes.truth import MS
 
 Held = tuple[str, str]
 """(job, token)."""
@@ -31,8 +30,10 @@ class Worker:
         self.links = [world.link(self) for _ in range(conns or chance.randint(1, 2))]
         self.held: list[Held] = []
         """What it believes to hold, the last started last."""
-        self.spell: tuple[float, tuple[str, ...]] | None = None
-        """How long it was silent, and which jobs it held then, last started first."""
+        self.spell: tuple[int, int, tuple[str, ...]] | None = None
+        """From when on it was silent, when it could speak again, and which jobs it held, last started first."""
+        self.half_lost = False
+        """It lost one connection of two: nobody may know which it was to renew on."""
         self.regular = self.chatty = False
         """It was seen to renew a job twice in a row in time; it talks beside its renewals."""
         self.yielding_ms = 0.0
@@ -142,7 +143,7 @@ class Worker:
                 if self.held and self.world.chance.random() < 0.5:
                     await self.say(asks.progress(self.world.chance.choice(self.held)[0]))
                 else:
-                    await self.say(asks.plain("PING", kind="ping"), self.links[-1])
+                    await self.say(asks.plain("PING", kind="ping"), self.link)
 
     # ---------------------------------------------------------------- what befalls it
 
@@ -158,7 +159,7 @@ class Worker:
         self._free.clear()
         holding = tuple(f"{self.world.prefix.decode()}{job}" for job, _ in reversed(self.held))
         await self.rest(ms)
-        self.spell = (clock.now() - heard) / MS, holding
+        self.spell = heard, clock.now(), holding
         self._free.set()
 
     def die(self) -> None:
@@ -174,6 +175,7 @@ class Worker:
     def lose_link(self, *, one: bool = False) -> None:
         """All its connections, or the one that it renews on."""
         self.plight("link_loss")
+        self.half_lost = one
         for link in self.links[-1:] if one else self.links:
             link.cut()
 
