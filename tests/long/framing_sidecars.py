@@ -80,7 +80,7 @@ class Sidecars:
         if at < 0 and enforced_digest != digest and not _KEPT_BACK.search(data):
             faults.append("enforced, nothing refused: other keys")
         same = alike(enforced, direct) or _cut_by_reset(enforced, direct)
-        if (enforced[:at] != direct[:at]) if at >= 0 else not same:
+        if not (alike(enforced[:at], direct[:at]) if at >= 0 else same):
             faults.append(f"enforced: {apart_at(enforced, direct)}")
         return found
 
