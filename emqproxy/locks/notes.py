@@ -148,8 +148,8 @@ class WorkerNotes(msgspec.Struct, eq=False):
 
     def renewed(self, note: Note, job: JobNotes) -> None:
         """A renewal succeeded; `job` does not have it yet."""
-        last = job.notes[-1] if job.notes else note
-        if last.op == "renew" and last.outcome == "ok" and last.token == note.token:
+        last = job.notes[-1] if job.notes else None
+        if last is not None and last.op == "renew" and last.outcome == "ok" and last.token == note.token:
             gap_ms = between_ms(last.opened, note.opened)
             self.rhythm_ms = gap_ms if self.rhythm_ms is None else min(self.rhythm_ms, gap_ms)
 

@@ -54,7 +54,7 @@ class Story:
     def close(self, at_ms: float, conn: int | None = 1) -> None:
         """A connection closes; without one, Redis is lost."""
         self.doctor.observe(
-            Note(next(self._seq), "conn", "told", "sighted", int(at_ms * MS), int(at_ms * MS), target="closed", conn=conn)
+            Note(next(self._seq), "conn", "told", "sighted", at := int(at_ms * MS), at, target="closed", conn=conn)
         )
 
     def cause(self, at_ms: float, effect: str, token: str = "a:1", **more: Any) -> str | None:
