@@ -92,6 +92,9 @@ def never_owner(case: Case) -> Diagnosis | None:
         return Diagnosis("stale_suffix", words, seqs(own))
     first = next((n for n in case.before if n.effect == "granted" or n.op == "add"), None)
     if first is not None and case.whole and (first.op == "add" or first.starts == 1):
+        if not any(n.effect == "granted" for n in case.before):
+            words = f"The job was added {ago(first, note)} before and nobody has been given it since: it is waiting."
+            return Diagnosis("never_owner", words, seqs(first))
         return Diagnosis("never_owner", "This token was never given the job, in all of its life.", seqs(first))
     uptime_ms = between_ms(case.began, note.opened)
     words = f"This token was not given the job in the {seconds(uptime_ms)} since emqproxy began to watch"
