@@ -19,6 +19,8 @@ class Case:
     def __init__(self, note: Note, job: JobNotes, worker: WorkerNotes | None, began: int) -> None:
         """`began`: since when anything is seen at all (instant)."""
         self.note, self.before, self.whole, self.worker, self.began = note, job.notes, job.whole, worker, began
+        self.renewals = job.renewals.get(note.token, 0)
+        """How many of the speaker's succeeded since its pickup."""
         self.lost = job.lost.get(note.token)
         """What was said last of this loss, if it is not the first time that it is met."""
 
@@ -48,10 +50,6 @@ class Case:
         """The speaker's finish or move whose answer never came."""
         return self._after_grant(lambda n: n.token == self.note.token and n.op in MOVES and n.outcome == "unknown")
 
-    @cached_property
-    def renewals(self) -> list[Note]:
-        """The speaker's accepted renewals since its pickup."""
-        return [n for n in self._since(self.grant) if n.token == self.note.token and n.effect == "renewed"]
 
     @cached_property
     def errors(self) -> list[Note]:

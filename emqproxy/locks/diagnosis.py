@@ -110,7 +110,7 @@ class Doctor:
         wide = [n for n in self._wide if _concerns(n, note)]
         if not wide:
             return Case(note, job, worker, self._began)
-        notes = JobNotes(sorted([*job.notes, *wide], key=_order), job.lost, job.whole)
+        notes = JobNotes(sorted([*job.notes, *wide], key=_order), job.lost, job.renewals, job.whole)
         return Case(note, notes, worker, self._began)
 
     def _of_success(self, note: Note, job: JobNotes) -> Diagnosis | None:
@@ -166,8 +166,9 @@ def _late(note: Note) -> Diagnosis | None:
 def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
     if note.doomed:
         stalls = [n for n in job.notes if n.op == "reap"]
-        times = len(stalls) or note.stalls or "too many"
-        words = f"The job was found without a lock {times} times, and is failed for that."
+        times = len(stalls) or note.stalls
+        often = "once" if times == 1 else f"{times or 'too many'} times"
+        words = f"The job was found without a lock {often}, and is failed for that."
         return Diagnosis("stall_limit", words, seqs(*stalls))
     if not note.payload:
         return Diagnosis("ghost_job", "The job that was given out has no name, data or options: it was removed before.")

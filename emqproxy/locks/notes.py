@@ -71,12 +71,19 @@ class JobNotes(msgspec.Struct, eq=False):
     notes: list[Note] = msgspec.field(default_factory=list)
     lost: dict[Hashable, tuple[str, str, tuple[int, ...]]] = msgspec.field(default_factory=dict)
     """By token: why it lost the job, as it was said last; until it is proved to hold it again."""
+    renewals: dict[Hashable, int] = msgspec.field(default_factory=dict)
+    """By token: how many succeeded since it was given the job; not all are among the notes."""
     whole: bool = True
     """Nothing was forgotten or dropped since the first of them."""
 
     def add(self, note: Note) -> None:
         """The last but one of a row of healthy renewals, or of refused ones, says nothing that the last does not."""
         notes = self.notes
+        if note.effect in {"granted", "renewed"}:
+            count = self.renewals.pop(note.token, 0)
+            self.renewals[note.token] = 0 if note.effect == "granted" else count + 1
+            if len(self.renewals) > LOST_MAX:
+                del self.renewals[next(iter(self.renewals))]
         if note.op == "write" and note.outcome == "ok":
             return  # it asks for no lock, and proves nothing
         if len(notes) >= 2 and note.op == "renew":

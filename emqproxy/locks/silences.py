@@ -8,6 +8,8 @@ from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
 from emqproxy.locks.notes import BURST_MS, between_ms, seconds
 
+RENEWALS_MIN: Final = 2
+"""Of fewer nobody can say that a timer ran."""
 PAUSE_MS_MIN: Final = 50.0
 """A shorter pause of our own explains nothing."""
 
@@ -113,8 +115,8 @@ def expired(case: Case) -> Diagnosis | None:
     if talked and not case.renewals and not case.regular:
         words = f"No renewal ever came for {age} under a lock of {ttl}, though the worker talked"
         return Diagnosis("renew_config", f"{words}: renewal is off, or its interval too long.", seqs(case.proof))
-    if case.renewals and note.op != "renew":
-        words = f"{len(case.renewals)} renewals came, and then none for {age} under a lock of {ttl}"
+    if case.renewals >= RENEWALS_MIN and note.op != "renew":
+        words = f"{case.renewals} renewals came, and then none for {age} under a lock of {ttl}"
         why = "its timer was stopped, or what it ran kept it from firing: its first calls do not tell"
         return Diagnosis("renew_stopped", f"{words}: {why}.", seqs(case.proof))
     words = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."

@@ -51,6 +51,7 @@ class Recorder:
         """What an error means now."""
         self._pauses: list[tuple[int, int]] = []
         self._renewed_once: set[tuple[str, str]] = set()
+        self._renewed_twice: set[tuple[str, str]] = set()
         self._renewals_refused: set[tuple[str, str]] = set()
         self._met: dict[tuple[str, str], int] = {}
         """When a result was refused."""
@@ -143,7 +144,7 @@ class Recorder:
                     expected = Expected("renewal_late", not edge, age_ms, ttl)
             self.locks[job] = Lock(token, ask.ttl_ms, now + ask.ttl_ms * MS)
             link.owner.regular |= (job, token) in self._renewed_once
-            self._renewed_once.add((job, token))
+            (self._renewed_twice if (job, token) in self._renewed_once else self._renewed_once).add((job, token))
             self._expect(link, job, token, "renew", expected)
 
     def _moved(self, ask: Ask, code: Any, link: Speaks, arrived: int, now: int) -> None:
@@ -186,6 +187,8 @@ class Recorder:
             decidable = worker.regular and silence > max(ttl, 1000) and not self._alone(key, op, worker, arrived, now)
         elif self.truth.plight.get(key) == "renew_config" and not worker.chatty and cause in UNRENEWED:
             decidable = False  # it looks as one that is blocked
+        elif cause == "renew_stopped" and key not in self._renewed_twice:
+            decidable = False  # nobody saw that a timer ran
         elif cause == "link_loss" and worker.half_lost:
             decidable = False
         if op != "renew":

@@ -18,6 +18,7 @@ def test_of_a_row_of_like_renewals_the_first_two_and_the_last_are_kept():
     for at_ms in range(10, 20):
         job.add(note(at_ms, outcome="refused", effect="not_mine"))
     assert [n.seq for n in job.notes] == [0, 9, 10, 19]
+    assert job.renewals == {"a:1": 10}
     job.add(note(20, grade="late"))
     job.add(note(21, token="b:1"))
     assert [n.seq for n in job.notes][-2:] == [20, 21]
