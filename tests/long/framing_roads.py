@@ -208,7 +208,7 @@ class Roads:
             faults.append(f"other keys: {through!r}")
         if not (alike(given, expected) or (session.over and expected.startswith(given))):
             faults.append(f"{apart_at(given, expected)}; Redis got {through[:3000]!r}")
-        begins = alike(raw[: len(wanted)], wanted) or _dropped(raw, wanted, data)
+        begins = alike(raw[: len(wanted)], wanted) or dropped(raw, wanted, data)
         if closed is not None and not found.refused and not begins:
             faults.append(f"closed with {wanted!r}, where Redis says {raw!r}")
         found.kind = _kind(session, closed, raw, wanted)
@@ -237,7 +237,7 @@ def alike(given: bytes, wanted: bytes) -> bool:
     return b"unsubscribe" in given and sorted(given.split(b"\r\n")) == sorted(wanted.split(b"\r\n"))
 
 
-def _dropped(raw: bytes, wanted: bytes, data: bytes) -> bool:
+def dropped(raw: bytes, wanted: bytes, data: bytes) -> bool:
     """Redis closes on a request of HTTP at once, and drops what it had answered before."""
     return wanted.startswith(raw) and (b"POST" in data or b"Host:" in data)
 

@@ -12,14 +12,14 @@ import re
 from pathlib import Path
 from typing import Final, Self
 
-from tests.long.framing_roads import PROTOCOL_ERROR, Found, Road, alike, apart_at
+from tests.long.framing_roads import PROTOCOL_ERROR, Found, Road, alike, apart_at, dropped
 from tests.processes import EmqProxy
 from tests.proxy.wires import sidecar
 
 RULES: Final = '[rules]\nunknown_script = "enforce"\nmass_delete = "enforce"\n'
 OURS: Final = b"-EMQPROXY "
 _KEPT_BACK: Final = re.compile(rb"reply", re.IGNORECASE)
-"""A refusal may be among what CLIENT REPLY keeps back."""
+"""A refusal may be among what CLIENT REPLY keeps back: what follows finds other keys then, and says so."""
 _WIPES: Final = re.compile(rb"flush(all|db)|swapdb", re.IGNORECASE)
 
 
@@ -79,8 +79,11 @@ class Sidecars:
         found.kind = "enforced: passed" if at < 0 else "enforced: refused or closed"
         if at < 0 and enforced_digest != digest and not _KEPT_BACK.search(data):
             faults.append("enforced, nothing refused: other keys")
-        same = alike(enforced, direct) or _cut_by_reset(enforced, direct)
-        if not (alike(enforced[:at], direct[:at]) if at >= 0 else same):
+        if at >= 0:
+            same = alike(enforced[:at], direct[:at]) or dropped(direct, enforced[:at], data)
+        else:
+            same = alike(enforced, direct) or _cut_by_reset(enforced, direct) or bool(_KEPT_BACK.search(data))
+        if not same:
             faults.append(f"enforced: {apart_at(enforced, direct)}")
         return found
 

@@ -23,7 +23,9 @@ Differences that are lawful, and are classes, not differences:
 - Not followed: Redis answered in a way that leaves open what it did. What had been answered before was given.
 - In another order, or cut short: who leaves all channels at once leaves them in the order of the server's hash seed,
   and of answers past 64 KiB Redis drops the end when it finds that we have half-closed.
-- What a refused command would have done is not done: that is what a refusal is.
+- Closed by us for a request of HTTP, and what was asked before is answered: Redis closes at once and drops that.
+- What a refused command would have done is not done, and what follows finds it so: that is what a refusal is. Where
+  CLIENT REPLY keeps the refusal itself back, its effect is all that shows.
 """
 
 from __future__ import annotations
