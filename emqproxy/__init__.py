@@ -17,6 +17,10 @@ A floor imports from below, never from its own level or above (`wire` and `locks
     simulation   a lock's course as arithmetic, judged by the ledger on virtual time; `simulate` is its command
     shadow_report  what enforcement would have refused, counted from a journal; `shadow_table` draws it, `check` is its
                  command
+    journal_lines  a journal, read. `replay` judges it again: `replay_facts` makes facts of lines, `replay_run` plays them
+                 to the ledger and the doctor, `replay_report` compares; `redaction` takes every name out of it
+    explain      one job's story: `explain_story` as values, `explain_words` for a terminal, `explain_advice` by cause;
+                 `job_argument` reads the job's key
     config       one frozen value; its `addresses`, `config_sources`, `config_tables`, `config_values`
     script_files packages on disk, and the user's catalogue of scripts: what `scripts add` reads and writes
     cli          argv → `commands` → exit codes; `healthcheck` without any of the rest; `logs` for every process

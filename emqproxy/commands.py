@@ -18,6 +18,7 @@ import typer
 from emqproxy import __version__
 from emqproxy.check import check
 from emqproxy.command_errors import CommandError
+from emqproxy.explain import explain
 from emqproxy.replay import replay
 from emqproxy.simulate import simulate
 
@@ -228,6 +229,7 @@ def healthcheck(context: typer.Context) -> int:
 
 
 app.command()(check)
+app.command()(explain)
 app.command()(replay)
 app.command()(simulate)
 

@@ -87,6 +87,16 @@ FLOORS: dict[str, Floor] = {
     "cli": floor("", "healthcheck", "commands", "command_errors", "config", packages="typer", forbidden=IO),
     "command_errors": floor(forbidden=IMPURE),
     "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
+    "explain": floor(
+        "command_errors", "config", "explain_story", "explain_words", "job_argument", "journal_lines",
+        packages="msgspec rich typer", forbidden=IMPURE - {"pathlib", "urllib"},
+    ),
+    "explain_story": floor("explain_advice", "journal_lines", "locks.notes", packages="msgspec", forbidden=IMPURE),
+    "explain_advice": floor("locks.notes", forbidden=IMPURE),
+    "explain_words": floor(
+        "config_sources", "explain_story", "journal_lines", "journal_timeline", "locks.notes", "timeline_drawing",
+        packages="msgspec rich", forbidden=IMPURE,
+    ),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
     "replay": floor(
         "command_errors", "config", "journal_lines", "redaction", "replay_report", "scripts.catalogue",
@@ -111,7 +121,7 @@ FLOORS: dict[str, Floor] = {
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
         "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",
-        "demo.story", "command_errors", "check", "job_argument", "replay", "simulate",
+        "demo.story", "command_errors", "check", "explain", "job_argument", "replay", "simulate",
         packages="typer", forbidden=IO,
     ),
 }  # fmt: skip

@@ -1,0 +1,181 @@
+"""The command `emqproxy explain`: its options, its help, and where the job's lines come from.
+
+The story is `explain_story`'s, how it is shown `explain_words`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from emqproxy.command_errors import CommandError
+
+if TYPE_CHECKING:
+    from emqproxy.journal_lines import JournalLine
+
+LINES_MAX: Final = 50_000
+"""Of one job; the first so many."""
+ANSWER_S_MAX: Final = 10.0
+_PAGE_BYTES_MAX: Final = 64 << 20
+
+Job = Annotated[
+    str,
+    typer.Argument(metavar="JOB", help="Its key, like emq:orders:42, and @DB if not 0.", show_default=False),
+]
+JournalOption = Annotated[
+    str | None,
+    typer.Option("--journal", metavar="FILE", help='A journal; "-" is stdin.  [default: observer.journal]'),
+]
+AdminOption = Annotated[
+    str | None,
+    typer.Option("--admin", metavar="URL", help="A running sidecar's, like http://127.0.0.1:9465, in its place."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON; its shape is stable.")]
+
+
+class Found(NamedTuple):
+    """A job's lines, and how many more there were."""
+
+    lines: list[JournalLine]
+    left_out: int
+
+
+def explain(job: Job, journal: JournalOption = None, admin: AdminOption = None, as_json: AsJson = False) -> int:
+    """Tell one job's lock story: who held it, with which gaps, what was refused and why, and what to change.
+
+    It is read from a journal, or asked of a running sidecar, which remembers the jobs that it heard of last. Without
+    either option: from the journal of the configuration, or where none is written, from the admin listener.
+    """
+    from emqproxy.explain_story import Names, tell
+    from emqproxy.job_argument import read_job
+
+    db, raw = read_job(job)
+    key = raw.decode("utf-8", "backslashreplace")
+    if journal is not None and admin is not None:
+        raise CommandError("--admin: a journal is given already; write --journal or --admin, not both")
+    if journal is None and admin is None:
+        journal, admin = _configured()
+    found = _of_journal(journal, key, db) if journal is not None else _of_admin(admin or "", key, db)
+    names = Names()
+    story = tell(key, db, found.lines, found.left_out, names)
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(story)).decode() + "\n")
+    else:
+        from rich.console import Console
+
+        from emqproxy import explain_words
+
+        explain_words.write(story, found.lines, names, Console(highlight=False))
+    return 0
+
+
+def _configured() -> tuple[str | None, str | None]:
+    """The journal, or else the admin listener, of the configuration."""
+    from emqproxy.config import load
+
+    observer = load().observer
+    if observer.journal not in ("", "-"):
+        return observer.journal, None
+    if observer.admin is None:
+        raise CommandError(
+            "--journal: neither a journal nor an admin listener is configured; write --journal FILE or --admin URL"
+        )
+    host = f"[{observer.admin.host}]" if ":" in observer.admin.host else observer.admin.host
+    return None, f"http://{host}:{observer.admin.port}"
+
+
+def _of_journal(file: str, key: str, db: int) -> Found:
+    from emqproxy.journal_lines import LineReader, raw_lines
+
+    lines: list[JournalLine] = []
+    reader, left_out = LineReader(), 0
+    needle, seen = _needle(key), 0
+    try:
+        with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
+            for raw in raw_lines(opened):
+                seen += 1
+                if needle not in raw and b'"op":"wipe"' not in raw and b'"effect":"met"' not in raw:
+                    continue
+                line = reader.read(raw)
+                if line is None or not _concerns(line, key, db):
+                    continue
+                if len(lines) < LINES_MAX:
+                    lines.append(line)
+                else:
+                    left_out += 1
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no path"
+        raise CommandError(f"--journal: {_printable(file)}: {reason}; write the path of a journal") from None
+    if not any(line.key == key for line in lines):
+        where = "no line of a journal in it" if not seen else f"{_job(key, db)} is not in it"
+        raise CommandError(f"--journal: {_printable(file)}: {where}; write another FILE, or the job's key as it is")
+    lines.sort(key=lambda line: line.time)
+    first = next(at for at, line in enumerate(lines) if line.key == key)
+    last = max(at for at, line in enumerate(lines) if line.key == key)
+    return Found(lines[first : last + 1], left_out)
+
+
+def _of_admin(url: str, key: str, db: int) -> Found:
+    import json
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    from emqproxy.journal_lines import LineReader
+
+    what = urllib.parse.urlsplit(url)
+    if what.scheme not in ("http", "https") or not what.netloc:
+        raise CommandError(f"--admin: {_printable(url)}: no URL; write one like http://127.0.0.1:9465")
+    asked = f"{url.rstrip('/')}/api/jobs?{urllib.parse.urlencode({'key': key, 'db': db})}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(asked, timeout=ANSWER_S_MAX) as answer:
+            page = json.loads(answer.read(_PAGE_BYTES_MAX))
+        reader = LineReader()
+        read = [reader.read(json.dumps(line).encode()) for line in page["lines"]]
+        left_out = int(page["left_out"])
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            words = f"{_job(key, db)} is not among the jobs that it heard of last; write --journal FILE"
+            raise CommandError(f"--admin: {_printable(url)}: {words}") from None
+        raise CommandError(f"--admin: {_printable(url)}: it answers {error.code}; is it emqproxy's?") from None
+    except (OSError, urllib.error.URLError) as error:
+        why = getattr(error, "reason", error)
+        reason = getattr(why, "strerror", None) or str(why)
+        words = f"{reason}; write the URL of a sidecar's admin listener, or --journal FILE"
+        raise CommandError(f"--admin: {_printable(url)}: {words}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CommandError(f"--admin: {_printable(url)}: no answer of emqproxy's; write its admin listener") from None
+    lines = sorted((line for line in read if line is not None), key=lambda line: line.time)
+    return Found(lines, left_out)
+
+
+def _needle(key: str) -> bytes:
+    """What stands in every line of the job: of its id what comes behind the last colon, as JSON has it."""
+    import msgspec
+
+    return msgspec.json.encode(key.rpartition(":")[2])[1:]
+
+
+def _concerns(line: JournalLine, key: str, db: int) -> bool:
+    """A line of the job; or a wipe that reached it, or the loss of Redis."""
+    if line.job is not None:
+        return line.key == key and line.db == db
+    if line.op == "wipe":
+        return line.db in {None, db} and (line.queue is None or key.startswith(f"{line.prefix}:{line.queue}:"))
+    return line.op == "conn" and line.conn is None
+
+
+def _job(key: str, db: int) -> str:
+    return _printable(f"{key}@{db}" if db else key)
+
+
+def _printable(text: str) -> str:
+    from emqproxy.config import printable
+
+    return printable(text)

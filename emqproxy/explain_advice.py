@@ -1,0 +1,156 @@
+"""What to change, by cause: one or two sentences, with the figures of the job that met it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from emqproxy.locks.notes import seconds
+
+
+class Figures(NamedTuple):
+    """Of one cause, over all lines of the job that have it."""
+
+    gap_ms: float | None
+    """The longest time from a proof of holding to the next word of its holder."""
+    ttl_ms: float | None
+    """The lock's time to live."""
+    code_name: str | None
+    """What Redis or the script said."""
+    who: str
+    """Who did it, where somebody did."""
+
+
+_SILENT: Final = (
+    "Move what blocks the event loop off it (a child process, a thread, smaller steps){or_raise}. The first job named "
+    "above is the first suspect."
+)
+_TAKEN: Final = (
+    "Whoever lost it was too late: look for why its renewals stopped{or_raise}. Until then the job must bear being "
+    "run twice."
+)
+_GONE: Final = (
+    "Set maxmemory-policy noeviction, and look for what deletes keys past emqproxy: with all clients behind it, it "
+    "would be named."
+)
+ADVICE: Final = {
+    "expired_worker_silent": _SILENT,
+    "retaken": _TAKEN,
+    "recovered_not_retaken": _TAKEN,
+    "already_moved_by_same_owner": (
+        "After its code has moved or finished the job it must end there: throw the library's own error (DelayedError, "
+        "WaitingError, …) and do not return a result as well."
+    ),
+    "expired_unswept": (
+        "Renew at half the lock's time at the latest{or_raise}; and let at least one worker of the queue sweep for "
+        "stalled jobs, or nobody takes it up."
+    ),
+    "renew_config": (
+        "Renew every {half} at the latest (half of lockDuration; lockRenewTime), or raise lockDuration{above}; see "
+        "that renewal is not switched off."
+    ),
+    "renew_stopped": (
+        "Its renewals ended before its work did: close a worker without force, so that it renews until its last job "
+        "has ended."
+    ),
+    "renewal_late": (
+        "Nothing is lost yet: the longest gap was {gap} under a lock of {ttl}. Look for what holds up its timer, or "
+        "raise lockDuration{above}."
+    ),
+    "link_loss": (
+        "Look at the network and at restarts of Redis; raise lockDuration above what a reconnect takes "
+        "(here {gap} without a renewal)."
+    ),
+    "never_owner": (
+        "Some code renews or ends a job with a token that it was not given: it must bring the token of its own pickup."
+    ),
+    "stale_suffix": "The worker mixes up its tokens: each job must be ended with the token of its own last pickup.",
+    "lock_bypass": (
+        'Let {who} wait until the job is free, or bring its token: the token "0" asks for no lock. With mode "enforce" '
+        "the rule zero_token refuses it."
+    ),
+    "job_removed": (
+        "Let {who} remove only jobs that nobody works on, and let the worker's code take a job that is gone as ended."
+    ),
+    "job_vanished": "Whoever removed it did so past emqproxy, or Redis lost it: see maxmemory-policy and persistence.",
+    "lock_vanished_early": _GONE,
+    "eviction_suspected": _GONE,
+    "lock_deleted_by": (
+        "Find the program behind {who}: locks are the scripts' to delete. With mode \"enforce\" the rule "
+        "raw_lock_write refuses it."
+    ),
+    "failover_lost_lock": (
+        "Redis came back without what it had: see its persistence (appendfsync) and replication "
+        "(min-replicas-to-write). Jobs must bear being run twice."
+    ),
+    "not_in_active": "Something takes ids out of the active list by hand (LREM, LTRIM), or moves jobs with no token.",
+    "server_refused": "Redis refused it itself ({code_name}): {server}",
+    "double_grant": (
+        "The id was put into the waiting list again while it was worked on: look for who pushes ids by hand, and for "
+        "a second path to this Redis."
+    ),
+    "script_mismatch": (
+        "Two releases or another key layout are at work on this queue: bring all clients to one release, and set no "
+        "keyPrefix."
+    ),
+    "no_sweeper": (
+        "Let at least one worker of the queue sweep for stalled jobs (stalledInterval; skipStalledCheck off)."
+    ),
+    "hung_processor": (
+        "It renews and does nothing else: put a time limit into the processor, and look for what it waits for."
+    ),
+    "stall_limit": "See above why its lock was lost each time; maxStalledCount says how often it may be.",
+    "ghost_job": (
+        "Its id was pushed into the queue after its data was removed: look for who returns or pushes ids by hand."
+    ),
+    "slow_redis": (
+        "Redis took too long to answer: see SLOWLOG for what it ran then, or raise lockDuration{above}."
+    ),
+    "proxy_pause": "emqproxy itself had no processor: give it one (requests and limits of the sidecar).",
+    "maybe_applied_twice": (
+        "A call was sent again after its connection broke: take -1, -2 or -3 after a reconnect as \"it is done\"."
+    ),
+    "fixed_token": "Use a new token for each pickup: with the same one a stale finish is accepted.",
+    "pickup_failed_dirty": (
+        "Give each pickup a lockDuration above zero; the job comes back with the next sweep but one."
+    ),
+    "before_our_start": "What came before emqproxy began is not known: if it happens again, it will be.",
+    "unknown": "Take a journal of it with all clients behind emqproxy, and send it: emqproxy replay FILE --redact OUT.",
+}
+"""By cause; what is harmless has none."""
+_SERVER: Final = {
+    "OOM": "raise maxmemory, or let fewer finished jobs be kept.",
+    "READONLY": "it is a replica; let clients follow the master.",
+    "LOADING": "it was starting; raise lockDuration above what that takes.",
+    "BUSY": "a script ran too long; see SLOWLOG.",
+    "NOPERM": "give the worker's user the commands and keys that the scripts need.",
+    "NOAUTH": "give the worker its password.",
+    "WRONGTYPE": "a key has another type than this release expects.",
+}
+
+
+def advice(cause: str, figures: Figures) -> str | None:
+    """What to change; None where there is nothing to change."""
+    words = ADVICE.get(cause)
+    if words is None:
+        return None
+    gap_ms, ttl_ms, code_name, who = figures
+    above = f" above {_enough(gap_ms)}" if gap_ms else ""
+    longest = ""
+    if gap_ms and ttl_ms:
+        longest = f": its longest gap was {seconds(gap_ms)} under a lock of {seconds(ttl_ms)}"
+    return words.format(
+        above=above,
+        or_raise=f", or raise lockDuration{above}{longest}" if above else "",
+        half=seconds(ttl_ms / 2) if ttl_ms else "half its time",
+        gap=seconds(gap_ms) if gap_ms else "longer than it may be",
+        ttl=seconds(ttl_ms) if ttl_ms else "unknown length",
+        code_name=code_name or "an error",
+        server=_SERVER.get(code_name or "", "see its configuration and its log."),
+        who=who or "whoever did it",
+    )
+
+
+def _enough(gap_ms: float) -> str:
+    """Twice the gap, in a round figure: renewals come at half the time."""
+    return f"{math.ceil(gap_ms / 500)} s"

@@ -1,0 +1,117 @@
+"""A job's story for a reader: what happened line by line, the drawn timeline, what to change."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from emqproxy.config_sources import printable
+from emqproxy.explain_story import Event, Holding, JobStory, Names
+from emqproxy.journal_lines import JournalLine
+from emqproxy.journal_timeline import lock_timeline
+from emqproxy.locks.notes import seconds
+from emqproxy.timeline_drawing import DrawnTimeline
+
+EVENTS_MAX: Final = 200
+"""That are shown: of more, the first and the last; --json has all."""
+_FIGURE: Final = re.compile(r"(\d) (ms|s)\b")
+_BAD: Final = frozenset({"refused", "error", "blocked"})
+
+
+def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: Console) -> None:
+    """All of it onto a console."""
+    at = f"@{story.db}" if story.db else ""
+    many = "1 line" if story.lines == 1 else f"{story.lines} lines"
+    span = f"{_day(story.first)} {story.first[11:19]} to {_until(story)} UTC, {many}"
+    console.print(Text.assemble((printable(f"{story.job}{at}"), "bold"), f"  {span}"), soft_wrap=True)
+    if story.left_out:
+        console.print(Text(f"{story.left_out} of its lines were not kept: what they tell is missing here.", "yellow"))
+    console.print()
+    days = _day(story.first) != _day(story.last)
+    for event in _shown(story.events):
+        if event is None:
+            console.print(Text(f"  … {len(story.events) - EVENTS_MAX} more; --json has them all", "dim"))
+        else:
+            _event(event, console, days=days)
+    if story.holdings:
+        console.print()
+        for holding in story.holdings[-EVENTS_MAX:]:
+            _wrapped(_held(holding), console, "  ")
+        console.print()
+        told = {(line.run, line.seq): printable(names.of(line)) for line in lines}
+        mappings = [msgspec.to_builtins(line) for line in lines]
+        timeline = lock_timeline(mappings, story.job, story.db, name=lambda line: told[line["run"], line["seq"]])
+        console.print(DrawnTimeline(timeline))
+    if story.advice:
+        console.print()
+        console.print(Text("What to change", "bold"))
+        for advice in story.advice:
+            _wrapped(f"{advice.cause}: {advice.words}", console, "  ", head=len(advice.cause), style="bold")
+    elif not any(event.outcome in _BAD or event.cause for event in story.events):
+        console.print()
+        console.print(Text("Nothing went wrong with its lock, as far as was seen.", "green"))
+
+
+def _event(event: Event, console: Console, *, days: bool) -> None:
+    stamp = f"{event.time[5:10]} {event.time[11:19]}" if days else event.time[11:23]
+    bad = event.outcome in _BAD or event.op == "lapse"
+    style = "red" if bad else "yellow" if event.cause else ""
+    indent = " " * (len(stamp) + 4)
+    _wrapped(f"{stamp}  {event.words}", console, "  ", hanging=indent, style=style, head=len(stamp), head_style="dim")
+    if event.cause and event.op != "watch":
+        words = f"{event.cause}: {event.because}" if event.because else event.cause
+        _wrapped(words, console, indent, head=len(event.cause), style="bold")
+
+
+def _held(holding: Holding) -> str:
+    since = "held it" if holding.seen else "held it already"
+    until = f"to {holding.ended[11:19]} ({holding.end})" if holding.ended else "and, as far as was seen, still does"
+    renewals = "1 renewal" if holding.renewals == 1 else f"{holding.renewals} renewals"
+    gap = f", longest gap {seconds(holding.longest_gap_ms)}" if holding.longest_gap_ms else ""
+    lock = f" under a lock of {seconds(holding.ttl_ms)}" if holding.ttl_ms else ""
+    return f"{holding.who} {since} from {holding.taken[11:19]} {until}: {renewals}{gap}{lock}."
+
+
+def _wrapped(
+    words: str,
+    console: Console,
+    indent: str,
+    *,
+    hanging: str | None = None,
+    head: int = 0,
+    style: str = "",
+    head_style: str | None = None,
+) -> None:
+    """In lines as wide as the console; the first `head` characters in a style of their own."""
+    width = max(40, console.width - 1)
+    hanging = indent + "  " if hanging is None and head else hanging if hanging is not None else indent + "  "
+    kept = _FIGURE.sub("\\1\u00a0\\2", printable(words))  # a figure stays with its unit
+    rows = textwrap.wrap(kept, width, initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False)
+    text = Text("\n".join(rows).replace("\u00a0", " "), no_wrap=True, overflow="ignore")
+    if head_style is not None:
+        text.stylize(style)
+        text.stylize(head_style, len(indent), len(indent) + head)
+    elif head:
+        text.stylize(style, len(indent), len(indent) + head)
+    console.print(text, soft_wrap=True)
+
+
+def _shown(events: Sequence[Event]) -> Sequence[Event | None]:
+    if len(events) <= EVENTS_MAX:
+        return events
+    half = EVENTS_MAX // 2
+    return [*events[:half], None, *events[-half:]]
+
+
+def _day(time: str) -> str:
+    return time[:10]
+
+
+def _until(story: JobStory) -> str:
+    return story.last[11:19] if _day(story.first) == _day(story.last) else f"{_day(story.last)} {story.last[11:19]}"
