@@ -136,12 +136,23 @@ class Case:
         return found if found.begin <= ran_out <= found.end else None
 
     @property
-    def own_lag_ms(self) -> float:
-        """How much of the time since the last proof's request emqproxy itself may have stood still."""
+    def over_ms(self) -> float:
+        """How long the lock's time was over when the call came; negative before."""
+        return 0.0 if self.proof is None else between_ms(self.proof.opened, self.note.opened) - self.ttl_ms
+
+    @property
+    def lay_with_us_ms(self) -> float:
+        """How long this call, and the answer that the lock was counted from, may have lain unread with emqproxy."""
         if self.proof is None:
             return 0.0
-        lag_ms = max(0.0, self.age_ms - self.note.age_ms) if self.note.age_ms is not None else self.note.lag_ms
-        return lag_ms + min(self.proof.lag_ms, between_ms(self.proof.opened, self.proof.closed))
+        return self.note.lag_ms + min(self.proof.lag_ms, between_ms(self.proof.opened, self.proof.closed))
+
+    @property
+    def own_lag_ms(self) -> float:
+        """How much of the time since the last proof's request emqproxy itself may have stood still in all."""
+        if self.proof is None or self.note.age_ms is None:
+            return self.lay_with_us_ms
+        return max(self.lay_with_us_ms, self.age_ms - self.note.age_ms)
 
     @property
     def regular(self) -> bool:

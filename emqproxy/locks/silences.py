@@ -37,8 +37,8 @@ def never_in_time(case: Case) -> Diagnosis | None:
 def pause(case: Case) -> Diagnosis | None:
     if not case.expired or case.proof is None:
         return None
-    lag_ms, over_ms = case.own_lag_ms, between_ms(case.proof.opened, case.note.opened) - case.ttl_ms
-    if lag_ms < max(PAUSE_MS_MIN, over_ms):
+    lag_ms = case.lay_with_us_ms
+    if lag_ms < max(PAUSE_MS_MIN, case.over_ms):
         return None
     words = f"emqproxy itself stood still for {seconds(lag_ms)}; that is no fault of the worker's."
     return Diagnosis("proxy_pause", words, seqs(case.proof))
@@ -61,6 +61,8 @@ def silent(case: Case) -> Diagnosis | None:
     note, silence = case.note, case.silence
     if silence is None or case.worker is None or not case.expired or case.hung_up is not None:
         return None
+    if case.own_lag_ms >= max(PAUSE_MS_MIN, case.over_ms):
+        return None  # with all our own pauses in it nobody is accused
     if not silence.renewed and note.burst - case.said_just_before(BURST_MS) < 2:
         return None  # one result after a silence: its timer may as well have been stopped
     suspects = case.worker.suspects(silence.begin)
@@ -107,6 +109,9 @@ def expired(case: Case) -> Diagnosis | None:
     if case.proof is None:
         return None
     note, age, ttl = case.note, seconds(case.age_ms), seconds(case.ttl_ms)
+    unswept = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."
+    if case.own_lag_ms >= max(PAUSE_MS_MIN, case.over_ms):
+        return Diagnosis("expired_unswept", unswept, seqs(case.proof))
     talked = case.talked
     if talked and note.op == "renew" and not case.regular:
         words = f"The worker talked, and its renewal came after {age} under a lock of {ttl}: its interval is too long"
@@ -119,5 +124,4 @@ def expired(case: Case) -> Diagnosis | None:
         words = f"{case.renewals} renewals came, and then none for {age} under a lock of {ttl}"
         why = "its timer was stopped, or what it ran kept it from firing: its first calls do not tell"
         return Diagnosis("renew_stopped", f"{words}: {why}.", seqs(case.proof))
-    words = f"No renewal came for {age} under a lock of {ttl}, and no sweep has found the job yet."
-    return Diagnosis("expired_unswept", words, seqs(case.proof))
+    return Diagnosis("expired_unswept", unswept, seqs(case.proof))

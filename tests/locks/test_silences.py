@@ -79,6 +79,8 @@ def test_our_own_pause_is_no_fault_of_the_workers():
     story.say(0, "granted", took_ms=2500, lag_ms=2450.0)
     assert story.cause(3000, "not_mine", idle_ms=3000, age_ms=500.0) == "proxy_pause", "its answer lay with us"
     assert held(1000).cause(4500, "not_mine", idle_ms=3500, age_ms=3400.0, lag_ms=100.0) != "proxy_pause"
+    in_all = held(500, 1000).cause(4500, "not_mine", idle_ms=3500, age_ms=1900.0)
+    assert in_all == "expired_unswept", "we stood still, though not when it spoke: nobody is accused"
 
 
 def test_a_call_that_was_sent_in_time_and_carried_out_too_late():
