@@ -3,7 +3,8 @@
 The ledger tells tokens apart; a refusal must tell speakers apart who use the same one. A speaker is a connection here,
 and only where that is certain: a token that was once used from two connections within one acquisition (a pool), and
 these connections, are nobody's sign of anything from then on. Who gave a job back itself has lost nothing. What is not
-certain is not claimed, and then nothing is refused.
+certain is not claimed, and then nothing is refused. So it is with a connection that speaks for a job which was taken
+elsewhere: a pool may be spread over several sidecars, and then each sees a part of what its process does.
 
 What no wire can show: a pool whose token took a job over one connection, lost it and took it again over another, and
 that never before spoke for any job over two, looks like two workers with one token.
@@ -37,6 +38,7 @@ from emqproxy.locks.events import (
     Release,
     Released,
     Renew,
+    Renewed,
     Sighted,
     Window,
     Wiped,
@@ -55,7 +57,9 @@ class Acquisition(msgspec.Struct, eq=False, gc=False):
     token: bytes
     conn: int
     window: Window | None
-    """None: that was not seen, only that the token was used."""
+    """None: nothing rests on it: it was forgotten, or only a use of the token was seen."""
+    seen: bool = True
+    """It was granted here."""
     left: bool = False
     """It gave the job back itself, or may have."""
 
@@ -89,16 +93,19 @@ class Claims:
         match fact:
             case Granted():
                 self._granted(fact)
+            case Renewed():
+                self._held(fact)
             case Released():
+                self._held(fact)
                 self._left(fact)
             case Perhaps() if fact.ttl_ms is None:
                 self._left(fact)
             case Overwritten() | Deleted():
-                self._drop(fact.lock)
+                self._void(fact.lock)
             case Absent() if not fact.token and not fact.swept:  # removed: what is added under its id is another job
-                self._drop(fact.lock)
+                self._void(fact.lock)
             case Bypassed():
-                self._drop(fact.lock)
+                self._void(fact.lock)
                 self._bypassed.add(fact.lock)
             case Wiped():
                 hit = [q for q in self._of_queue if fact.db in {None, q.db} and q.prefix.startswith(fact.prefix)]
@@ -107,7 +114,7 @@ class Claims:
             case PerhapsGranted():
                 self._forget(fact.queue)
             case Blinded():
-                for queue in list(self._of_queue):
+                for queue in self._of_queue:
                     self._forget(queue)
             case Sighted():
                 self._pools.hang_up(fact.place.conn)
@@ -120,7 +127,7 @@ class Claims:
             return
         claim, conn = self._by_lock.get(intent.lock), intent.place.conn
         if claim is None:
-            self._keep(intent.lock, Claim(intent.queue, Acquisition(intent.token, conn, None), []))
+            self._keep(intent.lock, Claim(intent.queue, Acquisition(intent.token, conn, None, seen=False), []))
             return
         of_token = [each for each in (*claim.former, claim.last) if each.token == intent.token]
         if of_token and (of_token[-1] is claim.last or not any(each.conn == conn for each in of_token)):
@@ -141,6 +148,14 @@ class Claims:
                 lost = claim.former if last.left else [*claim.former, last]
                 former = [a for a in lost if not _is_of(a, taken)][-FORMER_MAX:]
         self._keep(fact.lock, Claim(fact.queue, taken, former))
+
+    def _held(self, fact: LockFact) -> None:
+        """A token held a job. Where it was not given it here, its process speaks through another sidecar, too."""
+        claim, token = self._by_lock.get(fact.lock), fact.token
+        if token in NO_TOKENS:
+            return
+        if claim is None or not any(each.seen and each.token == token for each in (claim.last, *claim.former)):
+            self._pools.elsewhere(token, fact.place.conn)
 
     def _left(self, fact: LockFact) -> None:
         """A token gave the job back, or may have: as the holder, or in an order in which answers were not read."""
@@ -167,8 +182,15 @@ class Claims:
         return claim
 
     def _forget(self, queue: Queue) -> None:
-        for lock in self._of_queue.pop(queue, ()):
-            del self._by_lock[lock]
+        for lock in self._of_queue.get(queue, ()):
+            self._void(lock)
+
+    def _void(self, lock: Lock) -> None:
+        """Nothing rests on what is known of it; only who was given it here is kept."""
+        claim = self._by_lock.get(lock)
+        if claim is not None:
+            claim.former.clear()
+            claim.last.window = None
 
     # ---------------------------------------------------------------- questions
 

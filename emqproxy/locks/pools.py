@@ -1,4 +1,5 @@
-"""What was used over several connections within one acquisition of a job: a pool's tokens and a pool's connections.
+"""What was used over several connections within one acquisition of a job: a pool's tokens and a pool's connections;
+and what speaks for jobs that were taken elsewhere, which may be a pool's that is spread over several sidecars.
 
 Of such a token no connection is the speaker's sign, and such a connection is no sign of its process. Both are held to
 be so from then on; what is forgotten for want of room is what was not seen so for longest.
@@ -67,6 +68,11 @@ class Pools:
         if taker not in self._closed:
             self._conns.add(taker)
             self._conns.add(speaker)
+
+    def elsewhere(self, token: bytes, conn: int) -> None:
+        """A connection speaks for what was taken through another sidecar, or before our time."""
+        self._tokens.add(token)
+        self._conns.add(conn)
 
     def unsure(self, token: bytes) -> None:
         """Who uses it is not certain."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from emqproxy.locks import claims
 from emqproxy.locks.certain import Certain
 from emqproxy.locks.claims import Claims
 from emqproxy.locks.policy import PASS, Decision
@@ -102,8 +103,9 @@ def test_to_be_certain_of_what_is_out_would_be_noticed(monkeypatch: pytest.Monke
 
 def test_to_claim_by_who_had_it_once_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def had(self: Claims, lock: object, token: bytes, conn: int) -> bool:
-        claim = self._by_lock.get(lock)  # type: ignore[call-overload]
-        return claim is not None and any((a.token, a.conn) == (token, conn) for a in claim.former)
+        found = self._by_lock.get(lock)  # type: ignore[call-overload]
+        return found is not None and any((a.token, a.conn) == (token, conn) for a in found.former)
 
     monkeypatch.setattr(Claims, "is_stale", had)
+    monkeypatch.setattr(claims, "_is_of", lambda *_: False)
     assert "refused" in broken(FIXED)

@@ -43,6 +43,13 @@ def test_a_doubtful_token_says_nothing_of_connections() -> None:
     assert not known.has_conn(1)
 
 
+def test_who_speaks_for_what_was_taken_elsewhere_is_of_a_pool() -> None:
+    known = Pools()
+    known.elsewhere(b"A", 1)
+    assert known.has_token(b"A")
+    assert known.has_conn(1)
+
+
 def test_a_closed_connection_is_of_no_pool_any_more() -> None:
     known = Pools()
     known.shared(b"A", 1, 2)

@@ -6,8 +6,8 @@ there are two. It may forget a job: then it says no more of it until it takes it
 others sweep it and take it. Nobody says anything of a job that it may have lost by its own clock; but where each
 pickup has a token of its own, a loser may speak late: Redis itself refuses it.
 
-A pool whose tokens do not tell its process speaks for one job over each of its connections before all else, as one that
-has been at work has (see `locks.claims`: what no wire can show).
+A pool speaks for one job over two of its connections before all else, for each of them, as one that has been at work
+has (see `locks.claims`: what no wire can show). It may be spread over both sidecars.
 """
 
 from __future__ import annotations
@@ -115,19 +115,16 @@ class Process:
             await wire.ask([b"SELECT", b"%d" % self.history.db])
 
     async def _show(self) -> None:
-        """A job of a queue of its own is taken over the first connection and renewed over each."""
-        if len(self.wires) == 1 or self.history.tokens == "worker":
+        """A job of a queue of its own is taken over each connection and renewed over the next one."""
+        if len(self.wires) == 1:
             return
-        for port in self.history.ports:  # what one sidecar has seen, the other has not
-            here = [wire for wire in self.wires if wire.transport.get_extra_info("peername")[1] == port]
-            if len(here) < 2:
-                continue
-            prefix, token = self.history.prefix + self._id.encode() + b":", self._token()
-            await here[0].ask([b"HSET", prefix + b"1", b"name", b"n"], [b"LPUSH", prefix + b"wait", b"1"])
-            await here[0].ask(self.history.moved(talk.pick(token, 60_000), prefix))
-            for wire in here:
-                await wire.ask(self.history.moved(talk.renew("1", token, 60_000), prefix))
-            await here[-1].ask(self.history.moved(talk.finish("1", token), prefix))
+        prefix = self.history.prefix + self._id.encode() + b":"
+        for taker, other in zip(self.wires, (*self.wires[1:], self.wires[0]), strict=True):
+            job, token = f"{next(self._numbers)}", self._token()
+            await taker.ask([b"HSET", prefix + job.encode(), b"name", b"n"], [b"LPUSH", prefix + b"wait", job.encode()])
+            await taker.ask(self.history.moved(talk.pick(token, 60_000), prefix))
+            await other.ask(self.history.moved(talk.renew(job, token, 60_000), prefix))
+            await other.ask(self.history.moved(talk.finish(job, token), prefix))
 
     async def _move(self) -> None:
         """A connection is closed, another one made: perhaps at the other sidecar."""
