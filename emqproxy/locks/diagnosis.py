@@ -153,7 +153,7 @@ class Doctor:
         elif note.target == "closed":
             for worker in self._on_conn.pop(note.conn, ()):
                 if (notes := self._workers.get(worker)) is not None and note.conn in notes.conns:
-                    notes.conns[note.conn].closed = note.closed
+                    notes.hang_up(note.conn, note.closed)
 
 
 def _late(note: Note) -> Diagnosis | None:

@@ -145,6 +145,12 @@ class WorkerNotes(msgspec.Struct, eq=False):
         if len(self.conns) > CONNS_MAX:
             self.conns.popitem(last=False)
 
+    def hang_up(self, conn: int, at: Instant) -> None:
+        """A connection closed. Who comes back when all have may be started anew, and otherwise than before."""
+        self.conns[conn].closed = at
+        if all(spoken.closed is not None for spoken in self.conns.values()):
+            self.rhythm_ms = None
+
     def heard(self, note: Note) -> None:
         """It says something."""
         idle_ms, last = note.idle_ms or 0.0, self.silence

@@ -287,26 +287,3 @@ async def lock_deleted(w: Scene) -> None:
     if w.chance.random() < 0.5:
         await worker.rest(worker.ttl_ms / 2)
     await worker.fail(held)
-
-
-async def granted_twice(w: Scene) -> None:
-    """The id is pushed by hand while its lock lives, and another worker is given it."""
-    worker, by = await crew(w), other(w)
-    job, token = w.chance.choice(worker.held)
-    w.aside("LREM", "emq:orders:active", "0", job)
-    w.aside("LPUSH", "emq:orders:wait", job)
-    taken = await by.pick()
-    assert taken is not None
-    await by.rest(w.chance.uniform(0.5, worker.ttl_ms / 2))
-    if w.chance.random() < 0.3:
-        await by.finish(taken)
-    await worker.fail((job, token))
-
-
-async def bypassed(w: Scene) -> None:
-    """A stranger moves the job with the token "0"; the owner's renewals still succeed, its finish does not."""
-    worker, by = await crew(w), other(w)
-    job, token = w.chance.choice(worker.held)
-    await by.say(asks.finish(job, "0", target="failed"))
-    await by.rest(w.chance.uniform(0.5, worker.ttl_ms))
-    await worker.fail((job, token))

@@ -12,6 +12,30 @@ from tests.causes.scene import Scene
 from tests.causes.truth import Ending
 from tests.causes.workers import Worker
 
+
+async def granted_twice(w: Scene) -> None:
+    """The id is pushed by hand while its lock lives, and another worker is given it."""
+    worker, by = await crew(w), other(w)
+    job, token = w.chance.choice(worker.held)
+    w.aside("LREM", "emq:orders:active", "0", job)
+    w.aside("LPUSH", "emq:orders:wait", job)
+    taken = await by.pick()
+    assert taken is not None
+    await by.rest(w.chance.uniform(0.5, worker.ttl_ms / 2))
+    if w.chance.random() < 0.3:
+        await by.finish(taken)
+    await worker.fail((job, token))
+
+
+async def bypassed(w: Scene) -> None:
+    """A stranger moves the job with the token "0"; the owner's renewals still succeed, its finish does not."""
+    worker, by = await crew(w), other(w)
+    job, token = w.chance.choice(worker.held)
+    await by.say(asks.finish(job, "0", target="failed"))
+    await by.rest(w.chance.uniform(0.5, worker.ttl_ms))
+    await worker.fail((job, token))
+
+
 # ---------------------------------------------------------------- strangers
 
 
@@ -193,7 +217,7 @@ ALL: Final[tuple[tuple[Mishap, int], ...]] = (
     (mishaps.never_renews, 3),
     (mishaps.renews_too_rarely, 3), (mishaps.stops_renewing, 4), (mishaps.late_but_lucky, 3),
     (mishaps.ends_twice, 3), (mishaps.races, 3), (mishaps.repeats, 3), (mishaps.removed, 5), (mishaps.vanished, 3),
-    (mishaps.lock_deleted, 5), (mishaps.granted_twice, 3), (mishaps.bypassed, 3), (strange_token, 5), (one_token, 2),
+    (mishaps.lock_deleted, 5), (granted_twice, 3), (bypassed, 3), (strange_token, 5), (one_token, 2),
     (before_us, 2), (refused_by_redis, 3), (wrong_type, 2), (bad_pickup, 2), (slow, 3), (own_pause, 4), (ghost, 2),
     (too_often, 2), (has_children, 2), (off_the_list, 2), (taken_by_itself, 3), (two_at_once, 2),
 )  # fmt: skip

@@ -63,6 +63,12 @@ def test_the_rhythm_is_the_shortest_gap_of_two_successes_in_a_row():
             worker.renewed(note(at_ms), job)
         job.add(note(at_ms, outcome=outcome))
     assert worker.rhythm_ms == 500
+    worker.spoke_on(1, 0)
+    worker.spoke_on(2, 0)
+    worker.hang_up(1, MS)
+    assert worker.rhythm_ms == 500
+    worker.hang_up(2, MS)
+    assert worker.rhythm_ms is None
 
 
 def test_who_held_what_when():
