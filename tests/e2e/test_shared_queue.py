@@ -1,4 +1,4 @@
-"""The short form of tests/long/shared_queue.py, and that what it accounts for can be wrong."""
+"""The short form of tests/long/shared_queue.py, in enforce mode, and that what it accounts for can be wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.long.shared_queue import Run, play
 
 @pytest.mark.timeout(240)
 def test_npm_pypi_and_our_workers_share_a_queue_and_are_killed() -> None:
-    faults, figures = play(Run("emq", jobs=210, kills=3, workers=1, lock_ms=6000, timeout_s=60))
+    faults, figures = play(Run("emq", jobs=210, kills=3, workers=1, lock_ms=6000, timeout_s=60, enforce=True))
     assert not faults, "\n".join([*faults, figures])
 
 
@@ -53,6 +53,7 @@ WRONGS: dict[str, Callable[[Outcome], object]] = {
     "refused": lambda told: told.journal.append(line(10, "finish", "a", "refused")),
     "was not killed": lambda told: told.killed.clear(),
     "above doubtful": lambda told: told.journal.append(line(10, "renew", "a", finding="straggler")),
+    "charged with zero_token": lambda told: told.journal.append(line(10, "renew", "a", rule="zero_token")),
     "lost lines": lambda told: told.journal.append(line(11, "renew", "a")),
     "w said: no lock": lambda told: told.errors.update(w=["no lock"]),
     "python-1 said": lambda told: told.errors.update({"python-1": ["could not renew lock for job a"]}),

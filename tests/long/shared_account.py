@@ -72,6 +72,8 @@ def _complaints(plan: Sequence[Planned], outcome: Outcome) -> Iterator[str]:
             by_job[line["job"]].append(line)
         if line.get("finding") not in MILD:
             yield f"a finding above doubtful: {told(line)}"
+        if line.get("rule") is not None:
+            yield f"charged with {line['rule']}: {told(line)}"
     yield from _lost_lines(outcome.journal)
     ended = {"completed": outcome.completed, "failed": outcome.failed}
     for target, ids in ended.items():

@@ -2,7 +2,8 @@
 
 All speak through one proxy, with prefix `emq` and then with `bull`. Each library adds a third of the jobs; some fail
 and are tried again after a back-off, some fail for good, some are delayed. Meanwhile workers of each kind are killed at
-work, and new ones come. In the end each job must have ended once: `shared_account` says what that means.
+work, and new ones come. In the end each job must have ended once: `shared_account` says what that means. With --enforce
+the proxy enforces every rule, and nothing may be refused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from emqproxy.demo.producer import add
+from emqproxy.locks.policy import Rule
 from tests.e2e.peers import Peer, produce
 from tests.long.shared_account import Outcome, Planned, complaints, speaker, summary
 from tests.processes import EmqProxy, RedisServer, eventually
@@ -50,6 +52,8 @@ class Run:
     timeout_s: float = 600.0
     seed: int = 7
     kinds: tuple[str, ...] = KINDS
+    enforce: bool = False
+    """In enforce mode, with every rule at enforce."""
     options: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +155,8 @@ def play(run: Run) -> tuple[list[str], str]:
     with contextlib.ExitStack() as ends:
         redis = ends.enter_context(RedisServer())
         settings = {"EMQPROXY_TRACE__TOKEN": "raw", "OTEL_SDK_DISABLED": "true"}
+        if run.enforce:
+            settings |= {"EMQPROXY_MODE": "enforce"} | {f"EMQPROXY_RULES__{rule.name}": "enforce" for rule in Rule}
         proxy = ends.enter_context(EmqProxy(redis.url, env=settings))
         client = ends.enter_context(Redis(port=redis.port, decode_responses=True))
         began = time.monotonic()
@@ -249,10 +255,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--prefix", choices=("emq", "bull"), action="append")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--enforce", action="store_true")
     asked = parser.parse_args()
     good = True
     for prefix in asked.prefix or ("emq", "bull"):
-        faults, figures = play(Run(prefix, asked.jobs, asked.kills, seed=asked.seed))
+        faults, figures = play(Run(prefix, asked.jobs, asked.kills, seed=asked.seed, enforce=asked.enforce))
         print(figures, *faults[:50], f"{len(faults)} faults", sep="\n", flush=True)
         good = good and not faults
     return 0 if good else 1
