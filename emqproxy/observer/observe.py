@@ -171,11 +171,13 @@ def collect_less() -> None:
 def give_way() -> None:
     """From now on the processor is others' first: of one that two want, we get a tenth.
 
-    Linux shares first between sessions, of which we are one, and then within them; each has its own niceness.
+    Linux shares first between sessions, of which we are one, and then within them; each has its own niceness. Where we
+    are only a part of another's session, its other processes are not ours to slow down.
     """
     try:
         os.nice(NICENESS)
-        Path("/proc/self/autogroup").write_text(str(NICENESS))
+        if os.getsid(0) == os.getpid():
+            Path("/proc/self/autogroup").write_text(str(NICENESS))
     except OSError:
         pass  # neither is needed
 
