@@ -23,7 +23,7 @@ from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
     deeds.pending_children, deeds.error, deeds.applied_twice, deeds.own_end, deeds.never_owner,
     deeds.bypass, deeds.removed, deeds.deleted,
-    silences.met_again, silences.pause, silences.slow, silences.silent, silences.link,
+    silences.off_the_list, silences.met_again, silences.pause, silences.slow, silences.silent, silences.link,
     deeds.double, deeds.retaken, deeds.recovered,
     silences.errors_before, silences.early, silences.never_in_time, silences.expired,
 )  # fmt: skip

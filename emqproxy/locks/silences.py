@@ -34,6 +34,14 @@ def never_in_time(case: Case) -> Diagnosis | None:
     return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] in UNRENEWED else None
 
 
+def off_the_list(case: Case) -> Diagnosis | None:
+    """The answer says that the lock was the speaker's until now, whatever time says."""
+    if case.note.code != -3 or case.proof is None or case.taken is not None or case.swept is not None:
+        return None
+    words = "The job was in the active list no more; its lock went with this call."
+    return Diagnosis("not_in_active", words, seqs(case.proof))
+
+
 def pause(case: Case) -> Diagnosis | None:
     if not case.expired or case.proof is None:
         return None
@@ -95,8 +103,6 @@ def early(case: Case) -> Diagnosis | None:
     if case.proof is None or case.expired:
         return None
     left = seconds(case.ttl_ms - case.age_ms)
-    if note.code == -3:
-        return Diagnosis("not_in_active", "The job was in the active list no more; its lock went with this call.")
     if case.estranged is not None:
         words = f"Redis was lost or replaced {ago(case.estranged, note)} before"
         words = f"{words}; the lock should have lived {left} more."

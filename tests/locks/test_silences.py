@@ -94,7 +94,9 @@ def test_a_lock_that_should_have_lived():
     story = held(1000)
     story.close(1200, conn=None)
     assert story.cause(1500, "not_mine") == "failover_lost_lock"
-    assert held(1000).cause(1500, "absent", code=-3) == "not_in_active"
+    assert held(1000).cause(1500, "released", outcome="refused", code=-3) == "not_in_active"
+    late = held(500, 1000).cause(5500, "released", outcome="refused", code=-3, idle_ms=4500, burst=2)
+    assert late == "not_in_active", "it was held until then, says the answer"
 
 
 def test_a_worker_that_talks_and_does_not_renew():
