@@ -49,8 +49,7 @@ def taken_over(first: bytes = b"T", second: bytes = b"T") -> Seen:
 def test_who_lost_a_job_to_another_connection_with_the_same_token_is_stale() -> None:
     seen = taken_over()
     assert seen.stale(conn=1)
-    assert not seen.stale(conn=2)
-    assert not seen.stale(conn=3)
+    assert not any(seen.stale(conn=conn) for conn in (2, 3))
     assert not seen.stale(b"other", 1)
     assert not seen.stale(conn=1, lock=job(7))
 
@@ -58,8 +57,7 @@ def test_who_lost_a_job_to_another_connection_with_the_same_token_is_stale() -> 
 def test_who_lost_a_job_to_another_worker_is_a_zombie_there_and_nowhere_else() -> None:
     seen = taken_over(b"A", b"B")
     assert seen.zombie(1) == b"B"
-    assert seen.zombie(2) is None
-    assert seen.zombie(3) is None
+    assert (seen.zombie(2), seen.zombie(3)) == (None, None)
     assert seen.zombie(1, job(7)) is None
     assert not seen.stale(b"B", 1)  # Redis itself tells them apart
     assert not seen.stale(b"A", 1)
@@ -68,8 +66,7 @@ def test_who_lost_a_job_to_another_worker_is_a_zombie_there_and_nowhere_else() -
 def test_whoever_takes_it_again_has_it() -> None:
     seen = taken_over()
     seen.fact("grant", b"T", 1)
-    assert not seen.stale(conn=1)
-    assert seen.stale(conn=2)
+    assert (seen.stale(conn=1), seen.stale(conn=2)) == (False, True)
     seen = taken_over(b"A", b"B")
     seen.fact("grant", b"A2", 1)
     assert seen.zombie(1) is None
