@@ -61,6 +61,10 @@ class Figures:
                     self.said.append(f"{where}: {line.key} nothing needs a cause: {line.cause}: {line.because}")
                 continue
             self._judge(line, expected, where)
+        for key, left in recorder.expected.items():
+            for expected in left if key[0] not in recorder.unheard_of else ():
+                if expected is not None and expected.decidable:
+                    self._judge(Stated(key, None, "no such line", None, None), expected, where)
 
     def _judge(self, line: Stated, expected: Expected, where: str) -> None:
         cause, right = line.cause or "-", line.cause in expected.right

@@ -26,8 +26,10 @@ async def play_one(backing: Backing, catalogue: Catalogue, seed: int, figures: F
         await mishap(world)
         await virtual_time.settle()
     finally:
+        ended_before = set(world.recorder.unheard_of)
         world.end()
     await virtual_time.settle()
+    world.recorder.unheard_of = ended_before
     figures.add(stated(world.house.records), world.recorder, f"{seed} {mishap.__name__}")
     if world.house.faults:
         figures.said.append(f"{seed} {mishap.__name__}: faults of our own")

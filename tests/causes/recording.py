@@ -49,6 +49,8 @@ class Recorder:
         """So near to a threshold either side of it may be said."""
         self.erring = "server_refused"
         """What an error means now."""
+        self.unheard_of: set[str] = set()
+        """Connections that ended before all was said."""
         self._pauses: list[tuple[int, int]] = []
         self._renewed_once: set[tuple[str, str]] = set()
         self._renewed_twice: set[tuple[str, str]] = set()
@@ -227,5 +229,6 @@ class Recorder:
 
     def deaf(self, link: Speaks) -> None:
         """Its answers under way reach nobody."""
+        self.unheard_of.add(link.client)
         for key in self._unheard.pop(id(link), ()):
             self.truth.ended[key] = self.truth.ended[key]._replace(heard=False)
