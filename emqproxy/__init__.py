@@ -17,8 +17,8 @@ A floor imports from below, never from its own level or above (`wire` and `locks
     simulation   a lock's course as arithmetic, judged by the ledger on virtual time; `simulate` is its command
     shadow_report  what enforcement would have refused, counted from a journal; `shadow_table` draws it, `check` is its
                  command
-    journal_lines  a journal, read. `replay` judges it again: `replay_facts` makes facts of lines, `replay_run` plays them
-                 to the ledger and the doctor, `replay_report` compares; `redaction` takes every name out of it
+    journal_lines  a journal, read. `replay` judges it again: `replay_facts` makes facts of lines, `replay_run` plays
+                 them to the ledger and the doctor, `replay_report` compares; `redaction` takes every name out of it
     explain      one job's story: `explain_story` as values, `explain_words` for a terminal, `explain_advice` by cause;
                  `job_argument` reads the job's key
     config       one frozen value; its `addresses`, `config_sources`, `config_tables`, `config_values`
@@ -45,7 +45,8 @@ and mode: pass, would block, block. 7. The relay writes. In observe and shadow m
 (`wire.strict`), and in a refused command's place sends on something harmless, whose answer `session.gated` swaps for
 ours (`scripts.refusals`), or, inside MULTI, what makes Redis abort the EXEC. 8. Redis answers; stamp; the client is
 served before anyone is told. 9. The exchange becomes events, which the ledger observes; nearly all are `locks.healthy`,
-and need no weighing. 10. The verdict goes to the bus as a record. One timer is armed at `ledger.next_deadline()`; when
+and need no weighing. 10. `locks.diagnosis` says why, where the
+line needs a cause; the verdict goes to the bus as a record. One timer is armed at `ledger.next_deadline()`; when
 it fires, `tick` makes `Lapsed`, and step 10 again. `proxy.ruling` puts a mode in force, also on open connections.
 Nothing flows backwards.
 """

@@ -36,7 +36,7 @@ AdminOption = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON; its shape is stable.")]
 
 
-class Found(NamedTuple):
+class LinesFound(NamedTuple):
     """A job's lines, and how many more there were."""
 
     lines: list[JournalLine]
@@ -89,7 +89,7 @@ def _configured() -> tuple[str | None, str | None]:
     return None, f"http://{host}:{observer.admin.port}"
 
 
-def _of_journal(file: str, key: str, db: int) -> Found:
+def _of_journal(file: str, key: str, db: int) -> LinesFound:
     from emqproxy.journal_lines import LineReader, raw_lines
 
     lines: list[JournalLine] = []
@@ -117,10 +117,10 @@ def _of_journal(file: str, key: str, db: int) -> Found:
     lines.sort(key=lambda line: line.time)
     first = next(at for at, line in enumerate(lines) if line.key == key)
     last = max(at for at, line in enumerate(lines) if line.key == key)
-    return Found(lines[first : last + 1], left_out)
+    return LinesFound(lines[first : last + 1], left_out)
 
 
-def _of_admin(url: str, key: str, db: int) -> Found:
+def _of_admin(url: str, key: str, db: int) -> LinesFound:
     import json
     import urllib.error
     import urllib.parse
@@ -151,8 +151,8 @@ def _of_admin(url: str, key: str, db: int) -> Found:
         raise CommandError(f"--admin: {_printable(url)}: {words}") from None
     except (ValueError, KeyError, TypeError):
         raise CommandError(f"--admin: {_printable(url)}: no answer of emqproxy's; write its admin listener") from None
-    lines = sorted((line for line in read if line is not None), key=lambda line: line.time)
-    return Found(lines, left_out)
+    lines = sorted((line for line in read if line is not None), key=lambda line: line.closed_ns)
+    return LinesFound(lines, left_out)
 
 
 def _needle(key: str) -> bytes:

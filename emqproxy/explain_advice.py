@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from emqproxy.locks.notes import seconds
 
 
-class Figures(NamedTuple):
+class StoryFigures(NamedTuple):
     """Of one cause, over all lines of the job that have it."""
 
     gap_ms: float | None
@@ -129,7 +129,7 @@ _SERVER: Final = {
 }
 
 
-def advice(cause: str, figures: Figures) -> str | None:
+def advice(cause: str, figures: StoryFigures) -> str | None:
     """What to change; None where there is nothing to change."""
     words = ADVICE.get(cause)
     if words is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from emqproxy.explain_advice import Figures, advice
+from emqproxy.explain_advice import StoryFigures, advice
 from emqproxy.journal_lines import JournalLine
 from emqproxy.locks.notes import seconds
 
@@ -41,7 +41,7 @@ class Event(msgspec.Struct):
     evidence: tuple[int, ...] = ()
 
 
-class Holding(msgspec.Struct):
+class Tenure(msgspec.Struct):
     """Somebody held the lock."""
 
     who: str
@@ -75,7 +75,7 @@ class JobStory(msgspec.Struct):
     lines: int
     left_out: int
     """Lines that were not kept."""
-    holdings: list[Holding]
+    holdings: list[Tenure]
     events: list[Event]
     advice: list[Advice]
 
@@ -121,13 +121,13 @@ class _Teller:
 
     def __init__(self, names: Names) -> None:
         self.events: list[Event] = []
-        self.holdings: list[Holding] = []
+        self.holdings: list[Tenure] = []
         self.gaps: dict[int, float] = {}
         """By `seq`: how long after the speaker's last proof of holding it was sent, in ms."""
         self._names = names
-        self._by_token: dict[str | None, tuple[Holding, int]] = {}
+        self._by_token: dict[str | None, tuple[Tenure, int]] = {}
         """By token: its last holding, and when it was proved last (instant)."""
-        self._holder: Holding | None = None
+        self._holder: Tenure | None = None
         self._row: tuple[Event, int] | None = None
         """Renewals in a row, and how many."""
 
@@ -175,7 +175,7 @@ class _Teller:
             case "acquire" if line.effect == "granted":
                 before = self._holder
                 self._end(line, "taken")
-                holding = Holding(who, line.time, seen=True, ttl_ms=line.ttl_ms)
+                holding = Tenure(who, line.time, seen=True, ttl_ms=line.ttl_ms)
                 self._begin(line, holding)
                 verb = "is given it" if before is None else f"is given it, which {before.who} held"
                 return f"{who} {verb}; the lock lives {seconds(line.ttl_ms or 0)}"
@@ -222,15 +222,15 @@ class _Teller:
 
     # ---------------------------------------------------------------- who holds it
 
-    def _begin(self, line: JournalLine, holding: Holding) -> None:
+    def _begin(self, line: JournalLine, holding: Tenure) -> None:
         self.holdings.append(holding)
         self._holder = holding
         self._by_token[line.token] = holding, line.closed_ns
 
-    def _proved(self, line: JournalLine, who: str) -> Holding:
+    def _proved(self, line: JournalLine, who: str) -> Tenure:
         found = self._by_token.get(line.token)
         if found is None:
-            self._begin(line, Holding(who, line.time, seen=False, ttl_ms=line.ttl_ms))
+            self._begin(line, Tenure(who, line.time, seen=False, ttl_ms=line.ttl_ms))
             return self.holdings[-1]
         holding = found[0]
         holding.ttl_ms, holding.end, holding.ended = line.ttl_ms or holding.ttl_ms, None, None
@@ -258,15 +258,15 @@ def _failed(line: JournalLine, who: str) -> str:
             return f"{who}: {what}{target}, whose answer never came"
 
 
-def _causes(lines: Iterable[JournalLine], gaps: dict[int, float]) -> dict[str, Figures]:
+def _causes(lines: Iterable[JournalLine], gaps: dict[int, float]) -> dict[str, StoryFigures]:
     """Of each cause that is told, the worst figures."""
-    found: dict[str, Figures] = {}
+    found: dict[str, StoryFigures] = {}
     lines = list(lines)
     by_seq = {(line.run, line.seq): line for line in lines}
     for line in lines:
         if line.cause is None:
             continue
-        before = found.get(line.cause, Figures(None, None, None, ""))
+        before = found.get(line.cause, StoryFigures(None, None, None, ""))
         gap_ms = line.age_ms if line.age_ms is not None else gaps.get(line.seq)
         ttl_ms = line.age_ms + line.remaining_ms if line.age_ms is not None and line.remaining_ms is not None else None
         worse = gap_ms if before.gap_ms is None or (gap_ms or 0) > before.gap_ms else before.gap_ms
@@ -274,5 +274,5 @@ def _causes(lines: Iterable[JournalLine], gaps: dict[int, float]) -> dict[str, F
         doer = next((other.who for other in reversed(others) if other.token != line.token and other.who), "")
         own = line.who if line.outcome == "ok" else ""
         ttl = ttl_ms or before.ttl_ms
-        found[line.cause] = Figures(worse, ttl, line.code_name or before.code_name, doer or own or before.who)
+        found[line.cause] = StoryFigures(worse, ttl, line.code_name or before.code_name, doer or own or before.who)
     return found

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from emqproxy.config_sources import printable
-from emqproxy.explain_story import Event, Holding, JobStory, Names
+from emqproxy.explain_story import Event, JobStory, Names, Tenure
 from emqproxy.journal_lines import JournalLine
 from emqproxy.journal_timeline import lock_timeline
 from emqproxy.locks.notes import seconds
@@ -69,7 +69,7 @@ def _event(event: Event, console: Console, *, days: bool) -> None:
         _wrapped(words, console, indent, head=len(event.cause), style="bold")
 
 
-def _held(holding: Holding) -> str:
+def _held(holding: Tenure) -> str:
     since = "held it" if holding.seen else "held it already"
     until = f"to {holding.ended[11:19]} ({holding.end})" if holding.ended else "and, as far as was seen, still does"
     renewals = "1 renewal" if holding.renewals == 1 else f"{holding.renewals} renewals"

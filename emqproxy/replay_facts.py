@@ -44,15 +44,15 @@ from emqproxy.locks.events import (
 )
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.verdicts import Verdict
-from emqproxy.observer.journal_replay import Beside, Pickup
+from emqproxy.observer.journal_replay import Beside, PickupFields
 
 _MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 _SWEEPERS: Final = ("cleanJobsInSet-",)
 _WIPERS: Final = ("removeOrphanedJobs-",)
-_USUAL: Final = Pickup()
+_USUAL: Final = PickupFields()
 
 
-class Told(NamedTuple):
+class LineTold(NamedTuple):
     """What a fact is made of."""
 
     place: Place
@@ -69,7 +69,7 @@ class Told(NamedTuple):
     """What the call did could not be read."""
 
 
-FACTS: Final[dict[str, Callable[[Told], AnyFact]]] = {
+FACTS: Final[dict[str, Callable[[LineTold], AnyFact]]] = {
     "granted": lambda t: Granted(t.place, t.window, t.lock, t.queue, t.token, t.ttl_ms or 0),
     "renewed": lambda t: Renewed(t.place, t.window, t.lock, t.queue, t.token, t.ttl_ms or 0),
     "released": lambda t: Released(t.place, t.window, t.lock, t.queue, t.token),
@@ -93,7 +93,7 @@ FACTS: Final[dict[str, Callable[[Told], AnyFact]]] = {
 OF_NO_JOB: Final = frozenset({"nothing", "perhaps_granted", "wiped", "blinded", "sighted", "met"})
 
 
-class Call(NamedTuple):
+class LineCall(NamedTuple):
     """A fact and the intent whose answer it is."""
 
     fact: AnyFact
@@ -107,7 +107,7 @@ class Call(NamedTuple):
         return self.intent is not None and self.intent.place != self.fact.place
 
 
-def call_of(line: JournalLine, index: int) -> Call | None:
+def call_of(line: JournalLine, index: int) -> LineCall | None:
     """What the ledger was asked and told; None where it is no fact that this release knows. `index` stands for the
     number of the request where a line has none."""
     make, rest = FACTS.get(line.effect), line.replay
@@ -115,7 +115,7 @@ def call_of(line: JournalLine, index: int) -> Call | None:
         return None
     place = Place(line.conn or 0, rest.request or (0 if line.op in {"conn", "blind"} else index), rest.part)
     asked_ttl_ms = line.ttl_ms if rest.asked_ttl_ms is None and line.effect in {"granted", "renewed"} else None
-    told = Told(
+    told = LineTold(
         place,
         Window(line.opened_ns, line.closed_ns),
         line.db,
@@ -127,15 +127,15 @@ def call_of(line: JournalLine, index: int) -> Call | None:
         not _is_pickup(line) if line.effect == "perhaps_granted" else bool(line.match),
     )
     intent = None if line.outcome == "blocked" else _intent(line, told)
-    return Call(make(told), intent, rest.sent_ns or line.opened_ns)
+    return LineCall(make(told), intent, rest.sent_ns or line.opened_ns)
 
 
-def call_of_beside(beside: Beside) -> Call | None:
+def call_of_beside(beside: Beside) -> LineCall | None:
     """The same, of a fact that has no line of its own."""
     make = FACTS.get(beside.effect)
     if make is None or (beside.job is None and beside.effect not in OF_NO_JOB):
         return None
-    told = Told(
+    told = LineTold(
         Place(beside.conn, beside.request, beside.part),
         Window(beside.opened_ns, beside.closed_ns),
         beside.db,
@@ -159,7 +159,7 @@ def call_of_beside(beside: Beside) -> Call | None:
             intent = Wipe(place, Queue(beside.db or 0, queue.prefix))
         case _:
             pass
-    return Call(make(told), intent, beside.opened_ns)
+    return LineCall(make(told), intent, beside.opened_ns)
 
 
 def note_of(line: JournalLine, verdict: Verdict | None) -> Note:
@@ -200,7 +200,7 @@ def note_of(line: JournalLine, verdict: Verdict | None) -> Note:
     )
 
 
-def _intent(line: JournalLine, told: Told) -> AnyIntent | None:
+def _intent(line: JournalLine, told: LineTold) -> AnyIntent | None:
     place, queue, lock, token = told.place, told.queue, told.lock, told.token
     script, whole = line.script or "", told.place._replace(part=0)
     match line.op:

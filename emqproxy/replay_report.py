@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from emqproxy.journal_lines import JournalLine, LineReader
-from emqproxy.replay_run import Again, Stretch
+from emqproxy.replay_run import Again, RunPart
 
 RUNS_MAX: Final = 8
 """Runs whose lines are looked for at a time: the one that was heard of least lately is at its end."""
@@ -57,7 +57,7 @@ class Counts(msgspec.Struct):
 class _Run:
     """Where a run stands."""
 
-    def __init__(self, stretch: Stretch, seq: int) -> None:
+    def __init__(self, stretch: RunPart, seq: int) -> None:
         self.stretch, self.seq = stretch, seq
 
 
@@ -110,13 +110,13 @@ class Rejudging:
         elif line.seq != 1:
             self.notes.append(f"run {line.run[:8]} is here from its line {line.seq} on: no lease is known there")
         self._seen.add(line.run)
-        return _Run(Stretch(line.replay.judged, whole=line.seq == 1), line.seq - 1)
+        return _Run(RunPart(line.replay.judged, whole=line.seq == 1), line.seq - 1)
 
     def _gap(self, line: JournalLine, run: _Run) -> _Run:
         missing = line.seq - run.seq - 1
         what = f"{missing} lines are missing" if missing > 0 else f"line {line.seq} comes"
         self.notes.append(f"run {line.run[:8]}: {what} after line {run.seq}: no lease is known there")
-        return _Run(Stretch(run.stretch.judged, whole=line.seq == 1), line.seq - 1)
+        return _Run(RunPart(run.stretch.judged, whole=line.seq == 1), line.seq - 1)
 
     def _make_room(self) -> Iterator[Difference]:
         while len(self._runs) >= RUNS_MAX:

@@ -40,15 +40,15 @@ from emqproxy.locks.events import (
 )
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding, Suspect, Verdict
-from emqproxy.observer.journal_replay import Judged
-from emqproxy.replay_facts import Call, call_of, call_of_beside, note_of
+from emqproxy.observer.journal_replay import JudgedBy
+from emqproxy.replay_facts import LineCall, call_of, call_of_beside, note_of
 
 HELD_MAX: Final = 20_000
 """Lines that are held back to be put in order: one that was told later than so many others is out of order."""
 UNANSWERED_MAX: Final = 2 * HELD_MAX
 """Lines that wait for a verdict; the oldest is given up."""
 KNOWN_MAX: Final = 200_000
-USUAL: Final = Judged(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
+USUAL: Final = JudgedBy(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
 _SENT, _ANSWERED = 0, 1
 _LAST: Final = 2**62
 _Key: TypeAlias = tuple[Instant, int, int, int, int, int]
@@ -73,10 +73,10 @@ class _Event(NamedTuple):
     act: Callable[[], None]
 
 
-class Stretch:
+class RunPart:
     """Lines of one run without a gap. `take` each, then `end`; both give what can be told by then, in order."""
 
-    def __init__(self, judged: Judged | None, *, whole: bool) -> None:
+    def __init__(self, judged: JudgedBy | None, *, whole: bool) -> None:
         """`whole`: it begins where its run began; otherwise nothing is known of any lease."""
         self.judged, self.whole = judged, whole
         self.disordered = 0
@@ -147,7 +147,7 @@ class Stretch:
 
     # ---------------------------------------------------------------- what happened, in its order
 
-    def _play(self, call: Call, seq: int | None, *, surmised: bool) -> None:
+    def _play(self, call: LineCall, seq: int | None, *, surmised: bool) -> None:
         fact, intent, _ = call
         if intent is not None:
             self._at(fact.window.opened, _SENT, intent.place, lambda: self._ask(call, surmised=surmised))
@@ -168,7 +168,7 @@ class Stretch:
         self._now = max(self._now, event.key[0])
         event.act()
 
-    def _ask(self, call: Call, *, surmised: bool) -> None:
+    def _ask(self, call: LineCall, *, surmised: bool) -> None:
         intent = call.intent
         assert intent is not None
         if surmised and isinstance(intent, _SURMISING):
@@ -255,7 +255,7 @@ class Stretch:
             self._doctor = Doctor(by.began_ns or self._began, by.locks)
         return self._doctor
 
-    def _use(self, judged: Judged) -> None:
+    def _use(self, judged: JudgedBy) -> None:
         """The configuration was read again."""
         self.judged = judged
         self._the_ledger.grading.late, self._the_ledger.grading.critical = judged.late, judged.critical

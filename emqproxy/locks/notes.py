@@ -105,7 +105,7 @@ class JobNotes(msgspec.Struct, eq=False):
             del self.lost[next(iter(self.lost))]
 
 
-class Spoken(msgspec.Struct, eq=False):
+class CallSpoken(msgspec.Struct, eq=False):
     """A connection that a worker's tokens were spoken on: from when on, and when it closed."""
 
     first: Instant
@@ -129,7 +129,7 @@ class Silence(msgspec.Struct, eq=False):
 class WorkerNotes(msgspec.Struct, eq=False):
     """What is known of one worker: its connections, and the jobs that it holds."""
 
-    conns: OrderedDict[int, Spoken] = msgspec.field(default_factory=OrderedDict)
+    conns: OrderedDict[int, CallSpoken] = msgspec.field(default_factory=OrderedDict)
     rhythm_ms: float | None = None
     """The shortest time between two renewals in a row of one job that both succeeded: no longer is its interval."""
     silence: Silence | None = None
@@ -141,7 +141,7 @@ class WorkerNotes(msgspec.Struct, eq=False):
 
     def spoke_on(self, conn: int, at: Instant) -> None:
         """A token of its was spoken on a connection."""
-        self.conns[conn] = Spoken(at)
+        self.conns[conn] = CallSpoken(at)
         if len(self.conns) > CONNS_MAX:
             self.conns.popitem(last=False)
 

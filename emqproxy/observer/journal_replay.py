@@ -31,7 +31,7 @@ SETTINGS_EVERY: Final = 60
 """Heartbeats: a rotated file says by what it was judged, too."""
 
 
-class Pickup(msgspec.Struct, omit_defaults=True):
+class PickupFields(msgspec.Struct, omit_defaults=True):
     """Of a job that was given out."""
 
     starts: int | None = None
@@ -43,7 +43,7 @@ class Pickup(msgspec.Struct, omit_defaults=True):
     """It was stalled too often, and is to be failed."""
 
 
-class Judged(msgspec.Struct):
+class JudgedBy(msgspec.Struct):
     """By what was judged."""
 
     late: float
@@ -85,12 +85,12 @@ class Replay(msgspec.Struct, omit_defaults=True):
     """The time to live that it asked for."""
     worker: str | None = None
     """Where `worker` is null: what stands before the token's first colon, told as tokens are."""
-    pickup: Pickup | None = None
+    pickup: PickupFields | None = None
     pauses: tuple[Window, ...] = ()
     """When emqproxy stood still since the line before, monotonic nanoseconds."""
     besides: tuple[Beside, ...] = ()
     """Facts without a line of their own since the line before."""
-    judged: Judged | None = None
+    judged: JudgedBy | None = None
 
 
 class ReplayNotes:
@@ -98,14 +98,14 @@ class ReplayNotes:
 
     def __init__(self, tokens: Tokens, settings: ObserverSettings | None = None) -> None:
         self._tokens = tokens
-        self._judged: Judged | None = None
+        self._judged: JudgedBy | None = None
         self._waits = 0
         if settings is not None:
             self.use(settings)
 
     def use(self, settings: ObserverSettings) -> None:
         """From the next line on."""
-        self._judged = Judged(
+        self._judged = JudgedBy(
             settings.late, settings.critical, settings.sole_path, settings.locks, settings.began_ns
         )
         self._waits = 0
@@ -149,6 +149,6 @@ def _asked_ttl_ms(fact: AnyFact) -> int | None:
     return fact.ttl_ms if isinstance(fact, Granted | Renewed | NotMine | Perhaps | PerhapsGranted) else None
 
 
-def _pickup(job: JobFields) -> Pickup:
+def _pickup(job: JobFields) -> PickupFields:
     payload = job.name is not None or job.timestamp is not None
-    return Pickup(job.attempts_started, job.stalled_count, payload, job.doomed)
+    return PickupFields(job.attempts_started, job.stalled_count, payload, job.doomed)

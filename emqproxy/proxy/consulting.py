@@ -22,7 +22,7 @@ BURST_NS: Final = 5 * MS
 _UNREFUSED: Final = frozenset({"ok", "told", "unknown", "blocked"})
 
 
-class Speaker(Protocol):
+class Talker(Protocol):
     """A connection that is watched."""
 
     conn: int
@@ -40,12 +40,12 @@ class Consulting:
     """One data plane's."""
 
     def __init__(self, began: Instant, jobs_max: int) -> None:
-        self.speakers: dict[int, Speaker] = {}
+        self.speakers: dict[int, Talker] = {}
         """By connection: those that are open."""
         self.watches = Watches()
         self._doctor = Doctor(began, jobs_max)
 
-    def idle_ms(self, speaker: Speaker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
+    def idle_ms(self, speaker: Talker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
         """How long all connections of a call's worker had been silent before it arrived; None where it names none."""
         token = next((intent.token for intent in intents if isinstance(intent, (LockIntent, Take))), b"")
         if not token:

@@ -205,7 +205,8 @@ class EnforcedRun:
             case "write":
                 found = [Untouched(place, *about, b"")]
             case "bypass":
-                found = [(Bypassed if out.answer == "ok" else NoProof)(place, *about, ask.token)]  # type: ignore[list-item]
+                proof = Bypassed if out.answer == "ok" else NoProof
+                found = [proof(place, *about, ask.token)]  # type: ignore[list-item]
             case "delete":
                 found = [(Deleted if out.answer == "ok" else Absent)(place, *about, b"")]  # type: ignore[list-item]
             case _:

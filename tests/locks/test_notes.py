@@ -7,7 +7,8 @@ from emqproxy.locks.notes import LOST_MAX, MS, NOTES_MAX, JobNotes, Note, Worker
 
 def note(at_ms: float, op: str = "renew", outcome: str = "ok", effect: str = "renewed", **more: object) -> Note:
     fields = {"token": "a:1", "worker": "a", "grade": "on_time", "queue": "q", "job": "q:1"} | more
-    return Note(int(at_ms), op, outcome, effect, int(at_ms * MS), int(at_ms * MS) + 1, **fields)  # type: ignore[arg-type]
+    at = int(at_ms * MS)
+    return Note(int(at_ms), op, outcome, effect, at, at + 1, **fields)  # type: ignore[arg-type]
 
 
 def test_of_a_row_of_like_renewals_the_first_two_and_the_last_are_kept():

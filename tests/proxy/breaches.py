@@ -63,9 +63,9 @@ class Scene:
 
     def swept(self, hand: Hand) -> Any:
         """The ids that a sweep puts back that had been marked by one before."""
+        guard = PREFIX + b"stalled-check"
         for _ in range(2):
-            guard = PREFIX + b"stalled-check"
-            eventually(lambda: self.redis.call("EXISTS", guard) == b":0\r\n", what="the end of the sweeps' guard")  # noqa: B023
+            eventually(lambda: self.redis.call("EXISTS", guard) == b":0\r\n", what="the end of the sweeps' guard")
             found = hand.call("moveStalledJobsToWait-9", talk.sweep())
         return told(found)
 

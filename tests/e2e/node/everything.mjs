@@ -1,4 +1,5 @@
-// Calls all that an unmodified bullmq offers which speaks to a script, on jobs of every state. argv[2] as producer.mjs's.
+// Calls all that an unmodified bullmq offers which speaks to a script, on jobs of every state.
+// argv[2] as producer.mjs's.
 // stdout: {event: 'called', what} for each, {event: 'error', what, message} where it failed; it goes on.
 import { bullmq, config, connection, say } from './lib.mjs';
 
@@ -12,7 +13,13 @@ function client() {
 
 const queue = new Queue(config.queue, { ...options, connection: client() });
 const flows = new FlowProducer({ ...options, connection: client() });
-const worker = new Worker(config.queue, null, { ...options, connection: client(), autorun: false, lockDuration: 20000, maxStalledCount: 1 });
+const worker = new Worker(config.queue, null, {
+  ...options,
+  connection: client(),
+  autorun: false,
+  lockDuration: 20000,
+  maxStalledCount: 1,
+});
 const TOKEN = 'fixed-token-of-one-hand';
 
 async function call(what, run) {
@@ -37,34 +44,76 @@ async function next(token = TOKEN) {
 }
 
 for (const [name, opts] of Object.entries({
-  plain: {}, delayed: { delay: 100000 }, urgent: { priority: 5 }, named: { jobId: 'my-id' }, lifo: { lifo: true },
-  once: { deduplication: { id: 'once' } }, kept: { removeOnComplete: true, removeOnFail: 3, attempts: 3 },
-  both: { delay: 100000, priority: 3 }, throttled: { deduplication: { id: 'ttl', ttl: 1000 } },
+  plain: {},
+  delayed: { delay: 100000 },
+  urgent: { priority: 5 },
+  named: { jobId: 'my-id' },
+  lifo: { lifo: true },
+  once: { deduplication: { id: 'once' } },
+  kept: { removeOnComplete: true, removeOnFail: 3, attempts: 3 },
+  both: { delay: 100000, priority: 3 },
+  throttled: { deduplication: { id: 'ttl', ttl: 1000 } },
 })) {
   await call(`add ${name}`, () => queue.add(name, { a: 1 }, opts));
 }
 await call('add once more', () => queue.add('once', {}, { deduplication: { id: 'once' } }));
-await method(queue, 'addBulk', [{ name: 'b', data: {} }, { name: 'c', data: {}, opts: { delay: 5000 } }]);
+await method(queue, 'addBulk', [
+  { name: 'b', data: {} },
+  { name: 'c', data: {}, opts: { delay: 5000 } },
+]);
 await call('repeat', () => queue.add('often', {}, { repeat: { every: 60000 } }));
 await call('cron', () => queue.add('cron', {}, { repeat: { pattern: '0 3 * * *' } }));
 for (const at of ['first', 'again']) {
-  await method(queue, 'upsertJobScheduler', 'nightly', { every: 50000 }, { name: `n${at}`, data: {}, opts: { priority: 2 } });
+  await method(
+    queue,
+    'upsertJobScheduler',
+    'nightly',
+    { every: 50000 },
+    { name: `n${at}`, data: {}, opts: { priority: 2 } },
+  );
 }
 await method(queue, 'upsertJobScheduler', 'cronly', { pattern: '0 4 * * *' }, { name: 'n' });
 for (const name of ['getJobSchedulers', 'getRepeatableJobs', 'getJobSchedulersCount']) await method(queue, name);
 await method(queue, 'getJobScheduler', 'nightly');
-const tree = await call('flow', () => flows.add({
-  name: 'root', queueName: config.queue, opts: { jobId: 'root' }, children: [
-    { name: 'leaf', queueName: config.queue, opts: { jobId: 'leaf', failParentOnFailure: true } },
-    { name: 'twig', queueName: config.queue, opts: { jobId: 'twig', removeDependencyOnFailure: true, priority: 7 } },
-    { name: 'deep', queueName: config.queue, opts: { jobId: 'deep' }, children: [{ name: 'd', queueName: config.queue, opts: { delay: 10 } }] },
-  ],
-}));
+const tree = await call('flow', () =>
+  flows.add({
+    name: 'root',
+    queueName: config.queue,
+    opts: { jobId: 'root' },
+    children: [
+      { name: 'leaf', queueName: config.queue, opts: { jobId: 'leaf', failParentOnFailure: true } },
+      {
+        name: 'twig',
+        queueName: config.queue,
+        opts: { jobId: 'twig', removeDependencyOnFailure: true, priority: 7 },
+      },
+      {
+        name: 'deep',
+        queueName: config.queue,
+        opts: { jobId: 'deep' },
+        children: [{ name: 'd', queueName: config.queue, opts: { delay: 10 } }],
+      },
+    ],
+  }),
+);
 await method(flows, 'getFlow', { id: 'root', queueName: config.queue, prefix: config.prefix });
 
 async function look(job) {
-  for (const name of ['getState', 'isCompleted', 'isFailed', 'isDelayed', 'isActive', 'isWaiting', 'isWaitingChildren',
-    'getDependencies', 'getDependenciesCount', 'getChildrenValues', 'getFailedChildrenValues', 'getIgnoredChildrenFailures']) await method(job, name);
+  for (const name of [
+    'getState',
+    'isCompleted',
+    'isFailed',
+    'isDelayed',
+    'isActive',
+    'isWaiting',
+    'isWaitingChildren',
+    'getDependencies',
+    'getDependenciesCount',
+    'getChildrenValues',
+    'getFailedChildrenValues',
+    'getIgnoredChildrenFailures',
+  ])
+    await method(job, name);
   await method(queue, 'getJobLogs', job.id);
 }
 
@@ -83,14 +132,14 @@ async function write(job) {
 await write(tree.job);
 for (const child of tree.children ?? []) await look(child.job);
 const ends = [
-  async job => job.moveToCompleted({ ok: 1 }, TOKEN, false),
-  async job => job.moveToCompleted('ok', TOKEN, true),
-  async job => job.moveToFailed(new Error('no'), TOKEN, false),
-  async job => job.moveToFailed(new Error('no'), TOKEN, true),
-  async job => job.moveToDelayed(Date.now() + 30000, TOKEN),
-  async job => job.moveToWait?.(TOKEN),
-  async job => job.moveToWaitingChildren(TOKEN, {}),
-  async job => job.extendLock(TOKEN, 15000),
+  async (job) => job.moveToCompleted({ ok: 1 }, TOKEN, false),
+  async (job) => job.moveToCompleted('ok', TOKEN, true),
+  async (job) => job.moveToFailed(new Error('no'), TOKEN, false),
+  async (job) => job.moveToFailed(new Error('no'), TOKEN, true),
+  async (job) => job.moveToDelayed(Date.now() + 30000, TOKEN),
+  async (job) => job.moveToWait?.(TOKEN),
+  async (job) => job.moveToWaitingChildren(TOKEN, {}),
+  async (job) => job.extendLock(TOKEN, 15000),
 ];
 for (let turn = 0; turn < 24; turn += 1) {
   const job = await next();
@@ -113,8 +162,23 @@ for (const id of ['root', 'leaf', 'twig', 'deep', 'my-id']) {
 }
 for (const name of ['startStalledCheckTimer', 'moveStalledJobsToWait']) await method(worker, name);
 await method(worker, 'rateLimit', 50);
-for (const name of ['getRateLimitTtl', 'isMaxed', 'pause', 'isPaused', 'resume', 'getJobCounts', 'getWorkers', 'count',
-  'getGlobalConcurrency', 'getGlobalRateLimit', 'getQueueEvents', 'removeGlobalConcurrency', 'exportPrometheusMetrics', 'getMeta']) await method(queue, name);
+for (const name of [
+  'getRateLimitTtl',
+  'isMaxed',
+  'pause',
+  'isPaused',
+  'resume',
+  'getJobCounts',
+  'getWorkers',
+  'count',
+  'getGlobalConcurrency',
+  'getGlobalRateLimit',
+  'getQueueEvents',
+  'removeGlobalConcurrency',
+  'exportPrometheusMetrics',
+  'getMeta',
+])
+  await method(queue, name);
 await method(queue, 'getCountsPerPriority', [0, 5, 7]);
 await method(queue, 'setGlobalConcurrency', 4);
 await method(queue, 'getJobs', ['waiting', 'active', 'delayed', 'failed', 'completed', 'prioritized'], 0, 10, true);
@@ -128,14 +192,16 @@ await method(queue, 'promoteJobs', { count: 3 });
 await method(queue, 'removeOrphanedJobs', 100, 10);
 await method(queue, 'rateLimit', 1000);
 await method(queue, 'removeRateLimitKey');
-for (const state of ['completed', 'failed', 'wait', 'active', 'delayed', 'prioritized', 'paused']) await method(queue, 'clean', 0, 2, state);
+for (const state of ['completed', 'failed', 'wait', 'active', 'delayed', 'prioritized', 'paused'])
+  await method(queue, 'clean', 0, 2, state);
 await method(queue, 'remove', 'my-id');
 await method(queue, 'remove', 'root', { removeChildren: true });
 const job = await call('add removed', () => queue.add('removed', {}));
 await method(job, 'remove');
 await method(queue, 'removeJobScheduler', 'cronly');
 await method(queue, 'removeRepeatable', 'often', { every: 60000 });
-for (const known of await method(queue, 'getRepeatableJobs') ?? []) await method(queue, 'removeRepeatableByKey', known.key);
+for (const known of (await method(queue, 'getRepeatableJobs')) ?? [])
+  await method(queue, 'removeRepeatableByKey', known.key);
 const events = new QueueEvents(config.queue, { ...options, connection: client() });
 await events.waitUntilReady();
 const awaited = await call('add awaited', () => queue.add('awaited', {}, { lifo: true }));
@@ -145,10 +211,12 @@ if (got) await call('finish awaited', () => got.moveToCompleted('done', TOKEN, f
 await (got?.id === awaited?.id ? ended : undefined);
 await method(queue, 'drain', true);
 await method(queue, 'trimEvents', 10);
-for (let turn = 0; turn < 30; turn += 1) { // no lock is to be left when all is obliterated
+for (let turn = 0; turn < 30; turn += 1) {
+  // no lock is to be left when all is obliterated
   const left = (await queue.getJobs(['active']))[0];
   if (!left) break;
-  if (!await call('finish left', () => left.moveToCompleted(1, TOKEN, false))) await method(left, 'moveToFailed', new Error('left'), '0', false);
+  if (!(await call('finish left', () => left.moveToCompleted(1, TOKEN, false))))
+    await method(left, 'moveToFailed', new Error('left'), '0', false);
 }
 await method(queue, 'obliterate', { force: false });
 await events.close();

@@ -11,7 +11,13 @@ function client() {
   return clients.at(-1);
 }
 function hand(lockDuration) {
-  return new Worker(config.queue, null, { ...common, connection: client(), autorun: false, lockDuration, stalledInterval: 60 });
+  return new Worker(config.queue, null, {
+    ...common,
+    connection: client(),
+    autorun: false,
+    lockDuration,
+    stalledInterval: 60,
+  });
 }
 async function finish(who, job) {
   try {
@@ -25,7 +31,7 @@ async function until(look) {
   for (;;) {
     const found = await look();
     if (found) return found;
-    await new Promise(resolve => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 
