@@ -56,6 +56,8 @@ class Doctor:
         """By connection: the workers whose tokens were spoken on it."""
         self._wide: deque[Note] = deque(maxlen=WIPES_MAX)
         """What concerns many jobs: wipes, a Redis that was lost."""
+        self._sweeps: OrderedDict[Hashable, dict[str, Note]] = OrderedDict()
+        """By queue: the first sweep of each script that named nobody; of two at most."""
         self._forgot = False
         """Some job was forgotten: of one that is new, not all may be known."""
 
@@ -72,6 +74,8 @@ class Doctor:
         if note.job is None:
             if note.op == "wipe" and note.outcome == "ok":
                 self._wide.append(note)
+            if note.op == "sweep" and note.outcome == "ok":
+                return self._of_two_releases(note)
             return deeds.error(Case(note, JobNotes(), None, self._began)) if note.outcome == "error" else None
         key = (note.queue, note.job)
         job = self._jobs.pop(key, None)
@@ -120,6 +124,21 @@ class Doctor:
             words = f'{by(note, "A client").capitalize()} moved the job with the token "0" while another held its lock.'
             return Diagnosis("lock_bypass", words)
         return _of_pickup(note, job) if note.op == "acquire" else None
+
+    def _of_two_releases(self, note: Note) -> Diagnosis | None:
+        """Told once of a queue, by the first sweep of another layout."""
+        known = self._sweeps.setdefault(note.queue, {})
+        if len(self._sweeps) > WORKERS_MAX:
+            self._sweeps.popitem(last=False)
+        other = next(iter(known.values()), None)
+        if note.script in known or len(known) > 1:
+            return None
+        known[note.script] = note
+        if other is None:
+            return None
+        both = f"{other.script} by {by(other)} and {note.script} by {by(note)}"
+        words = f"Sweeps of two releases run on this queue, {both}"
+        return Diagnosis("script_mismatch", f"{words}: nothing has failed yet.", seqs(other))
 
     # ---------------------------------------------------------------- histories
 

@@ -67,7 +67,8 @@ class Alerts:
             "because": message.because,
             "untold": untold or None,
         }
-        logs.get().warning(
+        log, harmless = logs.get(), message.cause == "script_mismatch" and line.outcome == "ok"
+        (log.info if harmless else log.warning)(
             "lock lapsed" if line.op == "lapse" else f"{line.op} {line.outcome}",
             seq=message.seq,
             **{field: figure for field, figure in figures.items() if figure is not None},

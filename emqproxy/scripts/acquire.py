@@ -13,12 +13,12 @@ import msgspec
 
 from emqproxy.locks.events import AnyIntent, Granted, Lock, NoProof, Nothing, PerhapsGranted, Place, Queue, Take
 from emqproxy.records import JobFields, Line
-from emqproxy.scripts.answers import answered, nothing_ran, window
+from emqproxy.scripts.answers import answered, failure, nothing_ran, window
 from emqproxy.scripts.arguments import Call, Unreadable, Value, entry, plain, unpack_options, whole
 from emqproxy.scripts.jobs import read_job
 from emqproxy.scripts.layouts import Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
-from emqproxy.session.exchange import Exchange, Reply, Word
+from emqproxy.session.exchange import ErrorReply, Exchange, Reply, Word
 
 WILDCARD: Final = b"0"
 """The token with which every lock check is skipped and no lock is set."""
@@ -82,9 +82,12 @@ class Fetch(msgspec.Struct, frozen=True):
         return Happening(Nothing(place, window(exchange), Queue(exchange.db, self.prefix)), None)
 
     def perhaps(self, exchange: Exchange, place: Place) -> Happening:
-        """Any job of the queue may have been given out: no line, as no job can be named."""
+        """Any job of the queue may have been given out, and none can be named: only a pickup that failed in its middle
+        has a line, for the job that it left without a lock."""
         queue = Queue(exchange.db, self.prefix)
-        return Happening(PerhapsGranted(place, window(exchange), queue, self.token or b"", self.ttl_ms), None)
+        fact = PerhapsGranted(place, window(exchange), queue, self.token or b"", self.ttl_ms)
+        failed = isinstance(exchange.reply, ErrorReply) and not self.fetched
+        return Happening(fact, failure(exchange, "acquire") if failed else None)
 
     def _harmless(self, reply: Reply) -> bool:
         return self.token == WILDCARD or nothing_ran(reply)

@@ -144,10 +144,10 @@ def pick(token: str, ttl_ms: object = TTL_MS, prefix: bytes = PREFIX) -> list[by
 
 
 def finish(
-    job: str, token: str, *, target: str = "completed", fetch: str = "", ttl_ms: object = TTL_MS
+    job: str, token: str, *, target: str = "completed", fetch: str = "", ttl_ms: object = TTL_MS, keep: int = -1
 ) -> list[bytes | None]:
     packed = msgpack.packb(
-        {"token": token, "keepJobs": {"count": -1}, "lockDuration": ttl_ms, "attempts": 1, "maxMetricsSize": ""}
+        {"token": token, "keepJobs": {"count": keep}, "lockDuration": ttl_ms, "attempts": 1, "maxMetricsSize": ""}
     )
     names = (*PICK_KEYS[:10], target, job, f"metrics:{target}", "marker")
     field = "returnvalue" if target == "completed" else "failedReason"

@@ -37,6 +37,7 @@ const processors = {
     await job.moveToDelayed(Date.now() + job.data.ms, token);
     throw new DelayedError();
   },
+  stray: async (job, token) => { await job.moveToDelayed(Date.now() + job.data.ms, token); }, // and goes on
   parent: async (job, token, first) => {
     if (!first) return;
     const queue = new Queue(config.queue, { prefix: config.prefix, connection: connection(config) });
