@@ -29,7 +29,8 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
     at = f"@{story.db}" if story.db else ""
     many = "1 line" if story.lines == 1 else f"{story.lines} lines"
     span = f"{_day(story.first)} {story.first[11:19]} to {_until(story)} UTC, {many}"
-    console.print(Text.assemble((printable(f"{story.job}{at}"), "bold"), f"  {span}"), soft_wrap=True)
+    key = printable(f"{story.job}{at}")
+    _wrapped(f"{key}  {span}", console, "", head=len(key), style="bold")
     if story.left_out:
         console.print(Text(f"{story.left_out} of its lines were not kept: what they tell is missing here.", "yellow"))
     console.print()

@@ -1,0 +1,33 @@
+"""Each cause has its advice, with the figures of the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from emqproxy.explain_advice import ADVICE, StoryFigures, advice
+from emqproxy.redaction import CAUSES
+
+HARMLESS = {"benign_renew_race", "pending_children"}
+
+
+@pytest.mark.parametrize("cause", sorted(CAUSES - HARMLESS))
+@pytest.mark.parametrize("figures", [StoryFigures(4_500, 2_000, "OOM", "me"), StoryFigures(None, None, None, "")])
+def test_every_cause_but_the_harmless_says_what_to_change(cause: str, figures: StoryFigures) -> None:
+    words = advice(cause, figures)
+    assert words is not None
+    assert words.endswith(".")
+    assert "{" not in words
+    assert "None" not in words
+
+
+def test_what_is_harmless_needs_none() -> None:
+    assert set(ADVICE) == CAUSES - HARMLESS
+    assert advice("pending_children", StoryFigures(1, 1, None, "")) is None
+
+
+def test_the_figures_of_the_job_stand_in_it() -> None:
+    words = advice("expired_worker_silent", StoryFigures(4_500, 2_000, None, ""))
+    assert words is not None
+    assert "or raise lockDuration above 9 s: its longest gap was 4.5 s under a lock of 2.0 s." in words
+    assert "raise maxmemory" in (advice("server_refused", StoryFigures(None, None, "OOM", "")) or "")
+    assert "Renew every 1.0 s at the latest" in (advice("renew_config", StoryFigures(3_000, 2_000, None, "")) or "")

@@ -1,0 +1,96 @@
+"""A job's lines become its story: who held it, with which gaps, what was refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from emqproxy.explain_story import JobStory, Names, tell
+from emqproxy.journal_lines import JournalLine, LineReader
+from emqproxy.locks.verdicts import Grade
+from emqproxy.records import Message
+from tests.observer.records_factory import OTHER_TOKEN, Numbers, Story
+from tests.shadowed import write_journal
+
+JOB = "emq:orders:42"
+
+
+def read(folder: Path, *messages: Message) -> list[JournalLine]:
+    reader = LineReader()
+    lines = [reader.read(raw) for raw in write_journal(folder / "j", *messages).read_bytes().splitlines()]
+    return [line for line in lines if line is not None]
+
+
+def told(lines: list[JournalLine]) -> JobStory:
+    return tell(JOB, 0, lines)
+
+
+def words(story: JobStory) -> list[str]:
+    return [event.words for event in story.events]
+
+
+def lost(folder: Path) -> list[JournalLine]:
+    numbers = Numbers()
+    first, second = Story(numbers=numbers), Story(token=OTHER_TOKEN, numbers=numbers)
+    lines = read(
+        folder, first.acquire(0), first.renew(10_000), first.renew(20_000), first.lapse(50_031), first.reap(60_000),
+        second.acquire(60_001), first.finish_refused(61_000), second.finish(62_000),
+    )  # fmt: skip
+    refusal: dict[str, Any] = {"cause": "retaken", "because": "Taken.", "evidence": (3, 6), "seq": 7}
+    lines[6] = replace(lines[6], **refusal)
+    return [replace(line, client_name="two" if line.seq in {6, 8} else "one") for line in lines]
+
+
+def test_a_job_that_was_lost(tmp_path: Path) -> None:
+    story = told(lost(tmp_path))
+    assert words(story) == [
+        "one is given it; the lock lives 30.0 s",
+        "one renews, 2 times in a row, up to 00:53:40",
+        "the lock of one lapses: 0 ms without a renewal",
+        "a sweep by one finds it without a lock: back to wait",
+        "two is given it; the lock lives 30.0 s",
+        "one: finish (completed) refused: -6 JobLockMismatch",
+        "two finishes it (completed)",
+    ]
+    first, second = story.holdings
+    assert (first.who, first.renewals, first.end, first.longest_gap_ms) == ("one", 2, "lapse", 40_999.6)
+    assert (second.who, second.renewals, second.end) == ("two", 0, "finish")
+    assert [each.cause for each in story.advice] == ["retaken"]
+    assert "above 82 s" in story.advice[0].words
+
+
+def test_a_late_renewal_stands_by_itself(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.renew(20_000, Grade.LATE), story.finish(21_000))
+    lines[1] = replace(lines[1], cause="renewal_late", because="Late.")
+    assert words(told(lines))[1] == "emq:b3JkZXJz:w:one renews late, 20.0 s after its last proof"
+
+
+def test_a_pickup_that_was_not_seen(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.renew(10_000))[1:]
+    (holding,) = told(lines).holdings
+    assert (holding.seen, holding.renewals, holding.end) == (False, 1, None)
+
+
+def test_two_releases_sweep(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.reap(60_000), story.reap(90_000))
+    lines[2] = replace(lines[2], script="moveStalledJobsToWait-9")
+    assert "Two releases sweep this queue (moveStalledJobsToWait-8 and " in told(lines).advice[-1].words
+
+
+def test_two_workers_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    numbers, names = Numbers(), Names()
+    first, second = Story(numbers=numbers), Story(token=OTHER_TOKEN, numbers=numbers)
+    one, two, again = read(tmp_path, first.acquire(0), second.acquire(1), first.finish(2))
+    assert [names.of(replace(line, client_name="w")) for line in (one, two, again)] == ["w", "w (2)", "w"]
+    assert names.of(replace(one, token=None, worker=None, client_name="w")) == "w"
+    assert names.of(replace(one, client_name=None, worker="f" * 16)).startswith("worker ffffffff")
+
+
+def test_no_lines_no_story() -> None:
+    story = told([])
+    assert (story.events, story.holdings, story.advice, story.lines) == ([], [], [], 0)

@@ -1,0 +1,58 @@
+"""A story on a terminal: no line wider than it, no escape of a client's, figures with their units."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from emqproxy import explain_words
+from emqproxy.explain_story import Names, tell
+from emqproxy.explain_words import EVENTS_MAX
+from emqproxy.journal_lines import JournalLine
+from tests.observer.records_factory import Story
+from tests.test_explain_story import JOB, lost, read
+
+
+def shown(lines: list[JournalLine], width: int = 80, left_out: int = 0) -> str:
+    names, out = Names(), io.StringIO()
+    story = tell(JOB, 0, lines, left_out, names)
+    explain_words.write(story, lines, names, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
+    out = shown(lost(tmp_path), width)
+    assert max(map(len, out.splitlines())) <= width
+    assert "What to change" in out
+    assert "▶" in out
+    assert not any(line.rstrip().endswith(("41.0", "30.0")) for line in out.splitlines())
+
+
+def test_a_healthy_job(tmp_path: Path) -> None:
+    story = Story()
+    out = shown(read(tmp_path, story.acquire(0), story.renew(10_000), story.finish(12_000)), left_out=3)
+    assert "Nothing went wrong with its lock, as far as was seen." in out
+    assert "3 of its lines were not kept" in out
+
+
+def test_a_terminal_does_not_act_upon_names(tmp_path: Path) -> None:
+    assert "\x1b" not in shown([replace(line, client_name="\x1b[31mred") for line in lost(tmp_path)])
+
+
+def test_of_a_long_story_the_middle_is_left_out(tmp_path: Path) -> None:
+    story = Story()
+    messages = [message for at in range(EVENTS_MAX) for message in (story.acquire(at * 10), story.finish(at * 10 + 5))]
+    out = shown(read(tmp_path, *messages))
+    assert f"… {2 * EVENTS_MAX - EVENTS_MAX} more; --json has them all" in out
+
+
+def test_days_are_told_where_there_are_two(tmp_path: Path) -> None:
+    story = Story()
+    out = shown(read(tmp_path, story.acquire(0), story.finish(86_400_000)))
+    assert "  11-30 00:53:20  " in out
+    assert "  12-01 00:53:20  " in out
