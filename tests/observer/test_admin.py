@@ -23,6 +23,7 @@ class Told:
     def __init__(self) -> None:
         self.page: tuple[bytes, str] | None = (PAGE, "text/plain; version=0.0.4; charset=utf-8")
         self.accepted: list[str] = []
+        self.jobs: dict[tuple[str, int], bytes] = {}
         self.ready: Ready | None = Ready(0.5, True, '{"ready": true}')
 
     def metrics(self, accept: str) -> tuple[bytes, str] | None:
@@ -30,7 +31,7 @@ class Told:
         return self.page
 
     def listener(self, host: str = LOOPBACK, port: int = 0) -> Admin:
-        made = Admin(host, port, self.metrics, lambda: self.ready)
+        made = Admin(host, port, self.metrics, lambda: self.ready, lambda key, db: self.jobs.get((key, db)))
         made.start()
         return made
 
@@ -61,6 +62,19 @@ def test_metrics_that_are_off_are_said_to_be(told: Told, port: int) -> None:
     status, body, _ = get(port, "/metrics")
     assert status == 404
     assert b"OTEL_METRICS_EXPORTER" in body
+
+
+def test_a_job_s_lines_are_given_by_its_key_and_its_database(told: Told, port: int) -> None:
+    told.jobs = {("emq:orders:4 2", 3): b'{"v":1}'}
+    status, body, headers = get(port, "/api/jobs?key=emq%3Aorders:4+2&db=3")
+    assert (status, body, headers["content-type"]) == (200, b'{"v":1}\n', "application/json")
+    assert get(port, "/api/jobs?key=emq:orders:4+2")[0] == 404
+
+
+@pytest.mark.parametrize("query", ["", "?db=1", "?key=", "?key=a:b:c&db=x", "?key=a:b:c&db=-1", "?key=a&db=999999999"])
+def test_what_asks_for_no_job(port: int, query: str) -> None:
+    status, body, _ = get(port, f"/api/jobs{query}")
+    assert (status, list(json.loads(body))) == (400, ["error"])
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])

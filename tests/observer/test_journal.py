@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from emqproxy.locks.events import Deleted, Nothing, PerhapsGranted, Place, Queue, Untouched, Wiped
@@ -19,7 +20,8 @@ from tests.observer.records_factory import ANCHOR, BOOT_NS, MS, RUN, TOKEN, Stor
 
 FIELDS = (
     "v,run,seq,time,op,outcome,target,code,code_name,db,prefix,queue,job,token,worker,script,sha,match,conn,client,"
-    "client_name,opened_ns,closed_ns,effect,ttl_ms,age_ms,remaining_ms,grade,finding,scope,action,rule,took_us,lag_us"
+    "client_name,opened_ns,closed_ns,effect,ttl_ms,age_ms,remaining_ms,grade,finding,scope,idle_ms,burst,cause,because,"
+    "evidence,action,rule,took_us,lag_us,replay"
 )
 
 
@@ -80,11 +82,27 @@ def test_a_renewal_in_full(path: Path) -> None:
         "grade": "late",
         "finding": "sound",
         "scope": None,
+        "idle_ms": None,
+        "burst": None,
+        "cause": None,
+        "because": None,
+        "evidence": None,
         "action": None,
         "rule": None,
         "took_us": 400,
         "lag_us": 73,
+        "replay": {"request": 2, "asked_ttl_ms": 30_000},
     }
+
+
+def test_why_stands_on_the_line_with_what_it_rests_on(path: Path) -> None:
+    story = Story()
+    record = msgspec.structs.replace(
+        story.acquire(0), idle_ms=1.23456, burst=2, cause="fixed_token", because="Words.", evidence=(1, 7)
+    )
+    (line,) = told(path, record)
+    assert (line["idle_ms"], line["burst"], line["evidence"]) == (1.235, 2, [1, 7])
+    assert (line["cause"], line["because"]) == ("fixed_token", "Words.")
 
 
 def test_what_was_decided_on_a_call_stands_on_its_line(path: Path) -> None:

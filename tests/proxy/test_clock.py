@@ -116,5 +116,6 @@ def test_a_pause_is_told_with_its_bounds():
         lag.stop()
         assert pauses[-1].closed - pauses[-1].opened > 100_000_000
         assert began < pauses[-1].closed <= clock.now()
+        assert list(lag.pauses) == pauses, "kept for whoever tells them on"
 
     uvloop.run(run())

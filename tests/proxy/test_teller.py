@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from emqproxy.locks.events import Granted, Lapsed, NotMine, Place, Released, Window
+from emqproxy.locks.events import (
+    Blinded,
+    Granted,
+    Lapsed,
+    Nothing,
+    NotMine,
+    PerhapsGranted,
+    Place,
+    Released,
+    Sighted,
+    Window,
+)
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import PASS, Action, Charge, Decision, Rule
 from emqproxy.locks.verdicts import Verdict
@@ -27,7 +38,8 @@ class Desk:
         self.told: list[Any] = []
         self.ledger = LockLedger()
         self._numbers = iter(range(1, 1000))
-        self.teller = Teller(cast("Bus", self), LoopLag(), Surmised(), Consulting(0, 100))
+        self.lag = LoopLag()
+        self.teller = Teller(cast("Bus", self), self.lag, Surmised(), Consulting(0, 100))
 
     def number(self) -> int:
         return next(self._numbers)
@@ -89,3 +101,28 @@ def test_a_line_waits_for_its_own_verdict_and_is_told_once() -> None:
     assert (desk.teller.waiting, [record.line.op for record in desk.records]) == (0, ["renew"])
     desk.teller.tell([Verdict(fact, None, at=5_000_000)], 5_000_000)
     assert len(desk.records) == 1
+
+
+def test_what_has_no_line_goes_with_the_next_one_and_only_once() -> None:
+    desk, (place, window, _, queue, token) = Desk(), about(1)
+    perhaps = PerhapsGranted(place, window, queue, token, 30_000)
+    pause = Window(5, 9)
+    desk.teller.beside(perhaps)
+    desk.teller.beside(Nothing(place, window, queue))
+    desk.teller.beside(Sighted(place, window))
+    desk.lag.pauses.append(pause)
+    desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
+    desk.says(Released(*about(3)), Line("finish", "ok"), None)
+    first, second = desk.records
+    assert (first.besides, first.pauses) == ((perhaps,), (pause,))
+    assert (second.besides, second.pauses) == ((), ())
+
+
+def test_that_a_blind_connection_closed_is_told_with_the_next_line() -> None:
+    desk, (place, window, *_) = Desk(), about(1)
+    blinded, gone = Blinded(place, window), Sighted(place, window)
+    desk.teller.blind(PEER, Verdict(blinded, None), "MONITOR")
+    desk.teller.beside(gone)
+    desk.teller.beside(gone)
+    desk.says(Granted(*about(2, 2), 30_000), Line("acquire", "ok"), None)
+    assert desk.records[-1].besides == (gone,)
