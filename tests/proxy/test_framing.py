@@ -47,7 +47,7 @@ def test_made_inputs_by_the_same_seed_and_by_a_new_one(roads: Roads, sidecars: S
     for seed, count in ((1, 1000), (random.randrange(1 << 24), 200)):
         told: list[str] = []
         tally = fuzz(numbered(seed, count), [roads], sidecars, 50, told.append)
-        assert not tally.differences, f"seed {seed}: {told}"
+        assert not tally.differences, f"seed {seed}: {told} {sidecars.troubles()}"
         assert (tally.inputs, tally.through_sidecars) == (count, count // 50)
     assert tally.died_directly
     assert tally.refused
