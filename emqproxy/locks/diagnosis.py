@@ -121,7 +121,7 @@ class Doctor:
         if note.op == "renew":
             return _late(note)
         if note.effect == "bypassed" and note.finding == "orphan":
-            words = f'{by(note, "A client").capitalize()} moved the job with the token "0" while another held its lock.'
+            words = f'{by(note, "A client")} moved the job with the token "0" while another held its lock.'
             return Diagnosis("lock_bypass", words)
         return _of_pickup(note, job) if note.op == "acquire" else None
 
