@@ -11,6 +11,7 @@ from emqproxy.session.exchange import LOST, NOT_RUN, UNREAD, ErrorReply
 from tests.scripts.talk import AT, PREFIX, QUEUE, SPAN, command, exchange, lock, pick, read, sweep
 
 END = Happening(Nothing(AT, SPAN, QUEUE), None)
+NOBODY = END._replace(line=Line("sweep", "ok"))
 
 
 def absent(number: int, job: str, target: str, size: int) -> Happening:
@@ -26,25 +27,34 @@ def test_two_sweeps_find_the_job_without_a_lock(talk):
     talk.add("1", "2")
     talk.ask(pick("a:1"))
     talk.ask(pick("a:2"))
-    assert talk.ask(sweep()) == (END,), "the first one only marks"
+    assert talk.ask(sweep()) == (NOBODY,), "the first one only marks"
     talk.redis("DEL", lock("2").key, PREFIX + b"stalled-check")
     assert talk.ask(sweep()) == (absent(1, "2", "wait", 1), END)
     talk.redis("DEL", lock("1").key, PREFIX + b"stalled-check")
     assert talk.ask(sweep(guard_ms=60_000)) == (absent(1, "1", "wait", 1), END)
-    assert talk.ask(sweep()) == (END,), "another one was here"
+    assert talk.ask(sweep()) == (NOBODY,), "another one was here"
 
 
 def test_the_oldest_form_tells_the_failed_first(catalogue):
     sent = sweep()
     found = read(catalogue.recognise(command(sent)), exchange(sent, [[b"9"], [b"1", b"2"]]))
     assert found == (absent(1, "9", "failed", 3), absent(2, "1", "wait", 3), absent(3, "2", "wait", 3), END)
-    assert read(catalogue.recognise(command(sent)), exchange(sent, [[], []])) == (END,)
+    assert read(catalogue.recognise(command(sent)), exchange(sent, [[], []])) == (NOBODY,)
 
 
-@pytest.mark.parametrize("reply", [LOST, UNREAD, NOT_RUN, ErrorReply(b"ERR x"), ErrorReply(b"NOSCRIPT x"), None, 0, {}])
-def test_what_names_nobody_happened_to_nobody(catalogue, reply):
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ([], "ok"), (None, "ok"), (0, "ok"), ({}, "ok"),
+        (LOST, "unknown"), (UNREAD, "unknown"), (ErrorReply(b"ERR x"), "error"),
+        (NOT_RUN, None), (ErrorReply(b"NOSCRIPT x"), None),
+    ],
+)  # fmt: skip
+def test_what_names_nobody_happened_to_nobody(catalogue, reply, outcome):
     sent = sweep()
-    assert read(catalogue.recognise(command(sent)), exchange(sent, reply)) == (END,)
+    (happening,) = read(catalogue.recognise(command(sent)), exchange(sent, reply))
+    assert happening.fact == END.fact
+    assert (happening.line and (happening.line.op, happening.line.outcome)) == (outcome and ("sweep", outcome))
 
 
 def test_what_is_no_id_is_left_out(catalogue):
