@@ -78,3 +78,21 @@ def test_of_a_job_that_was_forgotten_not_all_is_claimed():
     found = doctor.observe(stranger)
     assert found is not None
     assert found.cause == "before_our_start"
+
+
+def test_sweeps_of_two_releases_on_one_queue_are_told_once_and_of_each_queue():
+    doctor = Doctor(0, 100)
+
+    def sweep(seq: int, script: str, queue: str = "q:", outcome: str = "ok") -> str | None:
+        at = seq * MS
+        note = Note(seq, "sweep", outcome, "nothing", at, at, queue=queue, script=script, who=f"w{seq}")
+        found = doctor.observe(note)
+        return None if found is None else f"{found.cause} {found.evidence}: {found.because}"
+
+    newer, older = "moveStalledJobsToWait-9", "moveStalledJobsToWait-8"
+    assert sweep(1, newer) is None
+    assert sweep(2, newer) is None
+    words = f"Sweeps of two releases run on this queue, {newer} by w1 and {older} by w3: nothing has failed yet."
+    assert sweep(3, older) == f"script_mismatch (1,): {words}"
+    assert (sweep(4, newer), sweep(5, older), sweep(6, older, "r:")) == (None, None, None)
+    assert "failed on what it was given" in (sweep(7, older, outcome="error") or "")
