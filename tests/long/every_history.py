@@ -84,8 +84,9 @@ def _enforced(end: float) -> None:
 
 def _wandering(end: float) -> None:
     runs, refused, hidden = 0, 0, 0
-    for seed, scheme in itertools.product(itertools.count(), (*SCHEMES, *DOORS)):
-        run = wandering(scheme, seed)
+    schemes = (*SCHEMES, *DOORS)
+    for number in itertools.count():
+        run = wandering(schemes[number % len(schemes)], number)
         runs, refused, hidden = runs + 1, refused + run.refused, hidden + run.hidden
         if time.monotonic() > end:
             break
