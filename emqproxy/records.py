@@ -166,8 +166,11 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """From when its age is measured: `opened` less our own lag at that moment; 0 where it is `opened`."""
     pauses: tuple[Window, ...] = ()
     """When we stood still since the record before."""
-    besides: tuple[AnyFact, ...] = ()
-    """Facts since the record before that have none of their own, and bear on what is found later."""
+    besides: tuple[tuple[Instant, AnyFact], ...] = ()
+    """Facts since the record before that have none of their own, and bear on what is found later; each with its
+    `heard_ns`."""
+    heard_ns: Instant = 0
+    """Behind facts that were closed up to this instant it was heard, where that is later than it was closed; else 0."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

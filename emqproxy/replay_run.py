@@ -49,7 +49,8 @@ UNANSWERED_MAX: Final = 2 * HELD_MAX
 """Lines that wait for a verdict; the oldest is given up."""
 KNOWN_MAX: Final = 200_000
 USUAL: Final = JudgedBy(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
-_SENT, _ANSWERED = 0, 1
+_SENT, _ANSWERED, _LATE = 0, 1, 2
+"""In this order at one instant; late is what was closed before it and heard behind it."""
 _LAST: Final = 2**62
 _Key: TypeAlias = tuple[Instant, int, int, int, int, int]
 _SURMISING: Final = (Take, Sweep, Renew, Release, Remove)
@@ -115,7 +116,7 @@ class RunPart:
             self._at(pause.closed, _SENT, Place(0, 0), partial(self._paused, pause))
         for beside in rest.besides:
             if (call := call_of_beside(beside)) is not None:
-                self._play(call, None, surmised=False)
+                self._play(call, None, beside.heard_ns, surmised=False)
         self._line(line)
         while len(self._events) > 2 * HELD_MAX:
             self._next()
@@ -143,18 +144,19 @@ class RunPart:
             self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._answer(seq, None))
             return
         self._of_fact[_name(call.fact)] = seq
-        self._play(call, seq, surmised=line.match == "shape")
+        self._play(call, seq, line.replay.heard_ns, surmised=line.match == "shape")
 
     # ---------------------------------------------------------------- what happened, in its order
 
-    def _play(self, call: LineCall, seq: int | None, *, surmised: bool) -> None:
+    def _play(self, call: LineCall, seq: int | None, heard_ns: int, *, surmised: bool) -> None:
         fact, intent, _ = call
+        heard, kind = (heard_ns, _LATE) if heard_ns else (fact.window.closed, _ANSWERED)
         if intent is not None:
             self._at(fact.window.opened, _SENT, intent.place, lambda: self._ask(call, surmised=surmised))
-        self._at(fact.window.closed, _ANSWERED, fact.place, lambda: self._hear(fact, seq))
+        self._at(heard, kind, fact.place, lambda: self._hear(fact, seq))
         if call.shared and intent is not None:
             end = Nothing(intent.place, fact.window, intent.queue)
-            self._at(fact.window.closed, _ANSWERED, fact.place._replace(part=_LAST), lambda: self._hear(end, None))
+            self._at(heard, kind, fact.place._replace(part=_LAST), lambda: self._hear(end, None))
 
     def _at(self, instant: Instant, kind: int, place: Place, act: Callable[[], None]) -> None:
         if instant < self._now:

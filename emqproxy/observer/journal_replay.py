@@ -13,6 +13,7 @@ import msgspec
 from emqproxy.locks.events import (
     AnyFact,
     Granted,
+    Instant,
     Lapsed,
     LockFact,
     NotMine,
@@ -70,6 +71,7 @@ class Beside(msgspec.Struct, omit_defaults=True):
     asked_ttl_ms: int | None = None
     anything: bool = False
     """Whatever its call did could not be read."""
+    heard_ns: int = 0
 
 
 class Replay(msgspec.Struct, omit_defaults=True):
@@ -91,6 +93,8 @@ class Replay(msgspec.Struct, omit_defaults=True):
     besides: tuple[Beside, ...] = ()
     """Facts without a line of their own since the line before."""
     judged: JudgedBy | None = None
+    heard_ns: int = 0
+    """Behind facts closed up to then it was heard, where that is later than `closed_ns`."""
 
 
 class ReplayNotes:
@@ -130,18 +134,19 @@ class ReplayNotes:
             self._tokens.worker(token) if token and worker is None else None,
             None if job is None or record.line.op != "acquire" else _pickup(job),
             record.pauses,
-            tuple(map(self._beside, record.besides)) if record.besides else (),
+            tuple(self._beside(fact, heard) for heard, fact in record.besides) if record.besides else (),
             judged,
+            record.heard_ns,
         )
 
-    def _beside(self, fact: AnyFact) -> Beside:
+    def _beside(self, fact: AnyFact, heard_ns: Instant) -> Beside:
         db, prefix, queue, job = subject(fact)
         token = self._tokens.name(fact.token).token if isinstance(fact, LockFact | PerhapsGranted) else None
         loose = getattr(fact, "anything", False) or getattr(fact, "unread", False)
         (conn, request, part), (opened, closed) = fact.place, fact.window
         ttl_ms = _asked_ttl_ms(fact)
         return Beside(
-            effect(fact), conn, request, opened, closed, part, db, prefix, queue, job, token, ttl_ms, loose
+            effect(fact), conn, request, opened, closed, part, db, prefix, queue, job, token, ttl_ms, loose, heard_ns
         )
 
 

@@ -43,6 +43,8 @@ class Spoken(msgspec.Struct, frozen=True):
     idle_ms: float | None = None
     sent: Instant = 0
     """When it was sent at the earliest; 0: when it was read."""
+    heard: Instant = 0
+    """As `Teller.heard` has it."""
 
 
 BESIDES_MAX: Final = 256
@@ -57,8 +59,9 @@ class Teller:
         self._bus, self._lag, self._surmised, self._consulting = bus, lag, surmised, consulting
         self._waiting: dict[tuple[Place, Lock | None], Spoken] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
-        self._besides: deque[AnyFact] = deque(maxlen=BESIDES_MAX)
-        """Facts without a line of their own since the last line."""
+        self._besides: deque[tuple[Instant, AnyFact]] = deque(maxlen=BESIDES_MAX)
+        """Facts without a line of their own since the last line, each with when it was heard."""
+        self._latest: Instant = 0
         self._blind: set[int] = set()
 
     @property
@@ -89,8 +92,18 @@ class Teller:
             if fact.place.conn not in self._blind:
                 return
             self._blind.remove(fact.place.conn)
+        heard = self.heard(fact)
         if not isinstance(fact, _SAY_NOTHING):
-            self._besides.append(fact)
+            self._besides.append((heard, fact))
+
+    def heard(self, fact: AnyFact) -> Instant:
+        """Behind which instant a fact was heard that was closed before it; 0 for nearly all, heard in their order. Of a
+        connection that closed, what nobody answered is heard when its turn has come."""
+        closed, latest = fact.window.closed, self._latest
+        if closed < latest:
+            return latest
+        self._latest = closed
+        return 0
 
     def tell_of(self, told: Spoken, verdicts: list[Verdict], fact: object, now: Instant) -> None:
         """A line, and what was said when its fact was observed; its own verdict may come later."""
@@ -104,7 +117,8 @@ class Teller:
 
     def connection(self, target: str, fact: AnyFact, peer: Peer | None) -> None:
         """A client's connection was made or closed; without a peer, Redis was lost or another one answers."""
-        self._made(Line("conn", "told", target=target), Verdict(fact, None, at=fact.window.closed), peer, 0)
+        heard = self.heard(fact) if target == "closed" else 0
+        self._made(Line("conn", "told", target=target), Verdict(fact, None, at=fact.window.closed), peer, 0, heard)
 
     def watch(self, now: Instant) -> None:
         """What only time tells: of jobs that nobody sweeps, and of jobs that are renewed and no more."""
@@ -118,11 +132,10 @@ class Teller:
     def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
         """A connection cannot be followed any more."""
         self._blind.add(peer.conn)
-        pauses, besides = self._since()
+        heard, (pauses, besides) = self.heard(verdict.fact), self._since()
+        line, number = Line("blind", "told"), self._bus.number()
         self._bus.tell(
-            Record(
-                self._bus.number(), Line("blind", "told"), verdict, peer, None, reason, pauses=pauses, besides=besides
-            )
+            Record(number, line, verdict, peer, None, reason, pauses=pauses, besides=besides, heard_ns=heard)
         )
 
     def _record(self, told: Spoken, verdict: Verdict, lag_ns: int) -> None:
@@ -137,22 +150,24 @@ class Teller:
         self._bus.tell(
             Record(
                 number, line, verdict, peer, call, None, lag_ns, action, rule, idle_ms, burst, cause, because, evidence,
-                told.sent, pauses, besides,
+                told.sent, pauses, besides, told.heard,
             )
         )  # fmt: skip
 
-    def _made(self, line: Line, verdict: Verdict, peer: Peer | None, lag_ns: int) -> None:
+    def _made(self, line: Line, verdict: Verdict, peer: Peer | None, lag_ns: int, heard: Instant = 0) -> None:
         """A line that no call made."""
         number = self._bus.number()
         found, _ = self._consulting.line(number, line, verdict, peer, None, lag_ns, None)
         pauses, besides = self._since()
-        record = Record(number, line, verdict, peer, None, lag_ns=lag_ns, pauses=pauses, besides=besides)
+        record = Record(
+            number, line, verdict, peer, None, lag_ns=lag_ns, pauses=pauses, besides=besides, heard_ns=heard
+        )
         if found is not None:
             cause, because, evidence = found
             record = msgspec.structs.replace(record, cause=cause, because=because, evidence=evidence)
         self._bus.tell(record)
 
-    def _since(self) -> tuple[tuple[Window, ...], tuple[AnyFact, ...]]:
+    def _since(self) -> tuple[tuple[Window, ...], tuple[tuple[Instant, AnyFact], ...]]:
         """Our own pauses and the facts without a line since the last line: whoever judges the lines again needs
         them."""
         pauses, besides = self._lag.pauses, self._besides

@@ -134,7 +134,8 @@ class Witness:
         for fact, line in blocked(command, operation, charge, watched.conn, now):
             verdicts = self._ledger.observe(fact)
             if line is not None:
-                self.teller.tell_of(Spoken(line, watched.peer, call, decision), verdicts, fact, now)
+                told = Spoken(line, watched.peer, call, decision, heard=self.teller.heard(fact))
+                self.teller.tell_of(told, verdicts, fact, now)
         return refusal(operation, charge)
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
@@ -168,7 +169,8 @@ class Witness:
                     self.teller.beside(fact)
                     self.teller.tell(verdicts, exchange.closed)
                 else:
-                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms, known.sent)
+                    heard = self.teller.heard(fact)
+                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms, known.sent, heard)
                     self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 

@@ -48,13 +48,13 @@ def test_what_came_between_with_its_tokens_as_the_policy_says() -> None:
     taken = PerhapsGranted(Place(9, 4), window(1), story.queue, TOKEN, 500, anything=True)
     hand = Overwritten(Place(9, 5, 1), window(2), story.lock, story.queue, b"", unread=False)
     pauses = (Window(1, 2), Window(5, 9))
-    told = ReplayNotes(TOKENS).of(replace(story.acquire(3), besides=(taken, hand), pauses=pauses), "w")
+    told = ReplayNotes(TOKENS).of(replace(story.acquire(3), besides=((0, taken), (9, hand)), pauses=pauses), "w")
     opened, closed = window(1)
     token = TOKENS.name(TOKEN).token
     first = Beside(
         "perhaps_granted", 9, 4, opened, closed, 0, 3, "emq", "orders", None, token, 500, anything=True
     )
-    assert told.besides == (first, Beside("overwritten", 9, 5, *window(2), 1, 3, "emq", "orders", "42"))
+    assert told.besides == (first, Beside("overwritten", 9, 5, *window(2), 1, 3, "emq", "orders", "42", heard_ns=9))
     assert msgspec.json.decode(msgspec.json.encode(told), type=Replay) == told
     assert TOKEN not in msgspec.json.encode(told)
 

@@ -114,7 +114,7 @@ def test_what_has_no_line_goes_with_the_next_one_and_only_once() -> None:
     desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
     desk.says(Released(*about(3)), Line("finish", "ok"), None)
     first, second = desk.records
-    assert (first.besides, first.pauses) == ((perhaps,), (pause,))
+    assert (first.besides, first.pauses) == (((0, perhaps),), (pause,))
     assert (second.besides, second.pauses) == ((), ())
 
 
@@ -125,4 +125,10 @@ def test_that_a_blind_connection_closed_is_told_with_the_next_line() -> None:
     desk.teller.beside(gone)
     desk.teller.beside(gone)
     desk.says(Granted(*about(2, 2), 30_000), Line("acquire", "ok"), None)
-    assert desk.records[-1].besides == (gone,)
+    assert desk.records[-1].besides == ((0, gone),)
+
+
+def test_what_is_heard_behind_later_facts_is_told_so() -> None:
+    desk = Desk()
+    first, second = Granted(*about(1), 30_000), Granted(*about(2), 30_000)
+    assert [desk.teller.heard(fact) for fact in (second, first, second)] == [0, second.window.closed, 0]
