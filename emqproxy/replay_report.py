@@ -129,7 +129,8 @@ class Rejudging:
         if stretch.disordered:
             self.notes.append(f"{stretch.disordered} events came too late to be put in order: verdicts may differ")
         if stretch.whole and stretch.lapses_untold:
-            self.notes.append(f"{len(stretch.lapses_untold)} lapses would be told today that the journal does not tell")
+            lapses = f"{len(stretch.lapses_untold)} lapses would be told today that the journal does not tell"
+            self.notes.append(f"{lapses}: a call without a line may have been out")
 
     # ---------------------------------------------------------------- lines
 

@@ -162,7 +162,8 @@ class RunPart:
         if instant < self._now:
             self.disordered += 1
         self._count += 1
-        key = (instant, kind, place.conn, place.request, place.part, self._count)
+        where = (0, 0, 0) if kind == _LATE else place  # those that are late stand in the order in which they were heard
+        key = (instant, kind, *where, self._count)
         heapq.heappush(self._events, _Event(key, act))
 
     def _next(self) -> None:
