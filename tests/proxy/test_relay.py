@@ -165,6 +165,11 @@ TIMED = {
     "conn",
     "client",
     "queue",
+    "idle_ms",
+    "because",  # with figures of time
+    "evidence",  # by `seq`
+    "burst",
+    "replay",  # its instants
 }
 
 
