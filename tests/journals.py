@@ -46,6 +46,7 @@ def _taken_over(redis: RedisServer, proxy: EmqProxy, first: Hand, second: Hand, 
     wait_line(proxy, op="lapse", job=TAKEN_OVER)
     eventually(lambda: other.call("moveStalledJobsToWait-9", talk.sweep()), 10, "a sweep that names the job")
     assert second.pick(f"{TWO}:1") == TAKEN_OVER
+    assert first.wire.call("PING") in (b"PONG", "PONG")
     assert first.renew(TAKEN_OVER, f"{ONE}:2") == 0
     assert first.finish(TAKEN_OVER, f"{ONE}:2") == -6
     assert second.finish(TAKEN_OVER, f"{TWO}:1") == 0

@@ -15,6 +15,10 @@ from tests.processes import LOOPBACK, EmqProxy, RedisServer, environment, eventu
 from tests.proxy.wires import sidecar
 
 
+CAUSES = {"retaken", "expired_worker_silent"}
+"""Of the job that was taken over: the second where the machine was so busy that its worker was silent for a second."""
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[EmqProxy, int]]:
     redis, port = RedisServer(), free_port()
@@ -50,10 +54,10 @@ def test_a_job_that_was_taken_over(served: tuple[EmqProxy, int], capsys: pytest.
         "a sweep by canary-other finds it without a lock: back to wait",
         "canary-two is given it",
         "canary-one: finish (completed) refused: -6 JobLockMismatch",
-        "retaken: The job was taken by canary-two",
         "What to change",
     ):
         assert said in words
+    assert any(f"{cause}: The" in words for cause in CAUSES)
     assert "lapsed" in out
     assert "■ given back" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -76,7 +80,9 @@ def test_as_json_from_the_journal_and_from_the_running_sidecar(
         ("canary-one", "lapse"),
         ("canary-two", "finish"),
     ]
-    assert [each["cause"] for each in told["advice"]] == ["retaken"]
+    causes = {each["cause"] for each in told["advice"]}
+    assert causes
+    assert causes <= CAUSES
     of_admin: list[str] = []
 
     def asked() -> bool:
@@ -102,10 +108,10 @@ def test_a_healthy_job_needs_no_advice(served: tuple[EmqProxy, int], capsys: pyt
 def test_a_job_that_was_not_seen(
     served: tuple[EmqProxy, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = run(capsys, "emq:orders:none@3", "--journal", str(served[0].journal_path))
+    code, _, err = run(capsys, "emq:orders:nobody@3", "--journal", str(served[0].journal_path))
     assert code == 2
-    assert "emq:orders:none@3 is not in it" in err
-    code, _, err = run(capsys, "emq:orders:none", "--admin", f"http://{LOOPBACK}:{served[1]}")
+    assert "emq:orders:nobody@3 is not in it" in err
+    code, _, err = run(capsys, "emq:orders:nobody", "--admin", f"http://{LOOPBACK}:{served[1]}")
     assert (code, "is not among the jobs that it heard of last" in err) == (2, True)
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
