@@ -27,7 +27,7 @@ class Spans:
     expected: int
     """One for each call, or three for each job."""
     records: int
-    """Told by the data plane."""
+    """Told by the data plane, lines of connections among them, which make no spans."""
     dropped: int
     """Of them, those that found the way to the observer full."""
     received: int

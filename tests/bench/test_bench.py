@@ -51,7 +51,8 @@ def test_a_tiny_run_measures_and_counts(tmp_path: Path) -> None:
     (counted,) = cells(text, "1")
     _, _, expected, records, dropped, received, lost, _ = (cell.replace(",", "") for cell in counted)
     assert int(expected) >= 300 + 200 + 200, "pickups, the warm-up's calls, and those measured"
-    assert records == expected == received
+    assert expected == received
+    assert int(records) >= int(expected), "connections have lines of their own, and no spans"
     assert dropped == lost == "0"
     said = readme.read_text()
     assert said.startswith("before\n")
