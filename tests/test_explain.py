@@ -14,7 +14,6 @@ from tests.journals import HEALTHY, ROBBED, TAKEN_OVER, key, play
 from tests.processes import LOOPBACK, EmqProxy, RedisServer, environment, eventually, free_port
 from tests.proxy.wires import sidecar
 
-
 CAUSES = {"retaken", "expired_worker_silent"}
 """Of the job that was taken over: the second where the machine was so busy that its worker was silent for a second."""
 
