@@ -6,7 +6,7 @@ no world has its token as the holder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -64,6 +64,9 @@ class Account(msgspec.Struct, eq=False, gc=False):
     """What was sent before may have run before or after facts that were given up."""
     heard_at: Instant = 0
     """When the last fact was closed."""
+    mixed: bool = False
+    """Facts overlapped since the last proof of holding that stood alone: they are taken in an order in which everybody
+    kept to the scripts. Good enough to accuse nobody; not for a refusal."""
 
     # ---------------------------------------------------------------- getters
 
@@ -105,6 +108,7 @@ class Account(msgspec.Struct, eq=False, gc=False):
         if not self.pending and not waits:  # nearly every fact: nothing to weigh it against
             meaning = weigh(self.settled, (heard,))
             self.settled = self.ends = meaning.ends
+            self.mixed = _is_mixed(((heard,),), before=self.mixed)
             return [self._say(0, (heard,), meaning, grading)]
         self.pending.append(Pending(heard, waits))
         return self.give_up(grading) if len(self.pending) > FACTS_MAX else self.review(grading)
@@ -123,6 +127,7 @@ class Account(msgspec.Struct, eq=False, gc=False):
         heard = tuple(p.heard for p in self.pending)
         meaning = weigh(self.settled, heard)
         self.ends = meaning.ends
+        self.mixed = _is_mixed(clusters(heard), before=self.mixed)
         # What hangs together waits together: what explains one fact may explain another by it.
         out = {p.heard.fact.place for p in self.pending if p.waits}
         groups = ({h.fact.place for h in group} for group in clusters(heard)) if out else ()
@@ -270,6 +275,13 @@ class Account(msgspec.Struct, eq=False, gc=False):
     def doubt(self, worlds: list[World]) -> None:
         """More can be true than was known. Facts that are not settled must have been given up before."""
         self.settled = self.ends = _at_most((*self.ends, *worlds))
+
+
+def _is_mixed(groups: Iterable[Sequence[Heard]], *, before: bool) -> bool:
+    """`Account.mixed` after groups of facts."""
+    for group in groups:
+        before = len(group) > 1 or (before and not isinstance(group[0].fact, (Granted, Renewed)))
+    return before
 
 
 def _at_most(worlds: tuple[World, ...]) -> tuple[World, ...]:

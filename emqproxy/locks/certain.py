@@ -1,8 +1,9 @@
 """What is certain of locks at an instant, whatever is still out: what a refusal may rest on. Reads only.
 
 Stricter than a finding, which only has to be true of what has happened: here nothing that was asked and not answered
-may change it, no connection may be unseen, and the holder must still be connected. For where clients may reach Redis
-another way, one who left here may have given the lock back elsewhere.
+may change it, no order is taken because everybody keeps to the scripts in it, no connection may be unseen, and the
+holder must still be connected. For where clients may reach Redis another way, one who left here may have given the lock
+back elsewhere.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _may_end(flight: Flight, holder: bytes | None, now: Instant) -> bool:
 
 def _lives(account: Account, now: Instant) -> bool:
     """Whether the one world that can be true has a holder, whose time has not come and who has not hung up."""
-    if len(account.ends) != 1 or account.pending:
+    if len(account.ends) != 1 or account.pending or account.mixed:
         return False
     world = account.ends[0]
     if world.holder is None or world.state(now) is not LeaseState.HELD:

@@ -117,6 +117,7 @@ class HealthyLane:
         """The token holds the lock from here on, and nobody else is known to."""
         world = holding(fact.token, fact.window, fact.ttl_ms, past)
         account.settled = account.ends = (world,)
+        account.mixed = False
         self._deadlines.no_later(fact.lock, world.gone_after)
 
 

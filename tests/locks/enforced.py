@@ -95,7 +95,9 @@ class EnforcedRun:
         self.refused = self.hidden = 0
         self._unnoticed: list[tuple[Door, int]] = []
         self._users: dict[tuple[int, bytes], set[int]] = {}
-        """By job and token: connections it was used over."""
+        """By job and token: connections it was used over since it was taken."""
+        self._together: list[set[int]] = []
+        """Connections that once were."""
 
     def play(self, history: Sequence[Choice]) -> EnforcedRun:
         for choice in history:
@@ -168,7 +170,9 @@ class EnforcedRun:
         if self.scheme.doors == 1 and (why := self._proof(conn, out)):
             raise BrokenError(f"let through: {out.ask}, {why}")
         if out.ask.kind in {"renew", "finish"}:
-            self._users.setdefault((out.ask.job, out.ask.token), set()).add(conn)
+            users = self._users.setdefault((out.ask.job, out.ask.token), set())
+            users.add(conn)
+            self._together += [set(users)] * (len(users) > 1)
         door.judge.passed([intent], decision)
         door.ledger.asked(intent, out.sent)
 
@@ -220,7 +224,7 @@ class EnforcedRun:
     def _shown(self, worker: int) -> bool:
         """Whether one of its tokens was used over two connections within an acquisition."""
         mine = {conn for conn in range(len(self.m.out)) if self.worker(conn) == worker}
-        return any(len(conns & mine) > 1 for conns in self._users.values())
+        return any(len(conns & mine) > 1 for conns in self._together)
 
     def _proof(self, conn: int, out: Out) -> str:
         """How the answers prove that a call must not pass; empty where they do not, or it is lawful."""
@@ -238,12 +242,12 @@ class EnforcedRun:
         if any(h.ask.kind == "finish" for h in mine) or any(h.ask.kind == "sweep" for h in since):
             return ""
         alive_until = max([last.sent, *(h.sent for h in mine if h.ask.kind == "renew")]) + TTL_MS * MS
-        if m.now >= alive_until or any(len(conns) > 1 for conns in self._users.values()):
+        if m.now >= alive_until or self._together:
             return ""
         if ask.kind == "bypass":
             return f"{last} holds it"
-        lost = [heard[i] for i in at[:-1] if heard[i].conn == conn and not _gave_back(heard, heard[i])]
-        if not lost or last.worker == self.worker(conn) or last.conn == conn:
+        lost = [heard[i] for i in at[:-1] if heard[i].worker == self.worker(conn)][-1:]
+        if not lost or lost[0].conn != conn or _gave_back(heard, lost[0]) or last.worker == self.worker(conn):
             return ""
         if ask.kind == "write" and last.ask.token == lost[-1].ask.token:
             return ""  # one token for both: for a write they are one worker
