@@ -90,10 +90,10 @@ def _configured() -> tuple[str | None, str | None]:
 
 
 def _of_journal(file: str, key: str, db: int) -> LinesFound:
-    from emqproxy.journal_lines import LineReader, raw_lines
+    from emqproxy.journal_lines import JournalLine, LineReader, raw_lines
 
     lines: list[JournalLine] = []
-    reader, left_out = LineReader(), 0
+    reader, left_out = LineReader(JournalLine), 0
     needle, seen = _needle(key), 0
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
@@ -126,7 +126,7 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
     import urllib.parse
     import urllib.request
 
-    from emqproxy.journal_lines import LineReader
+    from emqproxy.journal_lines import JournalLine, LineReader
 
     what = urllib.parse.urlsplit(url)
     if what.scheme not in ("http", "https") or not what.netloc:
@@ -136,7 +136,7 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
     try:
         with opener.open(asked, timeout=ANSWER_S_MAX) as answer:
             page = json.loads(answer.read(_PAGE_BYTES_MAX))
-        reader = LineReader()
+        reader = LineReader(JournalLine)
         read = [reader.read(json.dumps(line).encode()) for line in page["lines"]]
         left_out = int(page["left_out"])
     except urllib.error.HTTPError as error:

@@ -6,7 +6,7 @@ Bytes in, values out; knows no file. A journal of any length takes no more memor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -77,17 +77,27 @@ class _Version(msgspec.Struct):
     v: int
 
 
-class LineReader:
-    """Takes lines as bytes, gives values, counts what is none."""
+class Versioned(Protocol):
+    """What every kind of line says of itself."""
 
-    def __init__(self) -> None:
-        self._decoder = msgspec.json.Decoder(JournalLine)
+    @property
+    def v(self) -> int: ...
+
+
+L = TypeVar("L", bound=Versioned)
+
+
+class LineReader(Generic[L]):
+    """Takes lines as bytes, gives values of a kind (all of a line, or a part of it), counts what is none."""
+
+    def __init__(self, kind: type[L]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
         self._versions = msgspec.json.Decoder(_Version)
         self.other_versions = 0
         self.unreadable = 0
         """Torn, cut, or of another program."""
 
-    def read(self, line: bytes) -> JournalLine | None:
+    def read(self, line: bytes) -> L | None:
         """Never raises on account of what stands in it."""
         if not line.strip():
             return None

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof
+from emqproxy.locks.case import MOVES
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})
-_MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -121,7 +121,7 @@ class _Told:
             failed = line.target == "failed"
             self._queue.append(Marked(at_ms, Mark.OVER_LIMIT if failed else Mark.SWEEP_RECOVERS))
         elif line.outcome in _REFUSED:
-            if line.op == "renew" or line.op in _MOVES:
+            if line.op == "renew" or line.op in MOVES:
                 mark = Mark.REFUSED if line.op == "renew" else Mark.FINISH_REFUSED
                 self._speaker(line, name).marks.append(Marked(at_ms, mark))
         else:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.case import MOVES
 from emqproxy.locks.events import (
     Absent,
     AnyFact,
@@ -46,7 +47,6 @@ from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.observer.journal_replay import Beside, PickupFields
 
-_MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 _SWEEPERS: Final = ("cleanJobsInSet-",)
 _WIPERS: Final = ("removeOrphanedJobs-",)
 _USUAL: Final = PickupFields()
@@ -220,7 +220,7 @@ def _intent(line: JournalLine, told: LineTold) -> AnyIntent | None:
             return Wipe(whole, queue)
         case "remove" if line.job is not None:
             return Remove(place, queue, lock, token)
-        case op if op in _MOVES:
+        case op if op in MOVES:
             return Release(place, queue, lock, token)
         case _:
             return None

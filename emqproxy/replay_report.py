@@ -65,7 +65,7 @@ class Rejudging:
     """`take` each line, then `end`; both give differences. What is to be said of the journal itself is in `notes`."""
 
     def __init__(self) -> None:
-        self.reader = LineReader()
+        self.reader = LineReader(JournalLine)
         self.counts = Counts()
         self.notes: list[str] = []
         self._runs: dict[str, _Run] = {}

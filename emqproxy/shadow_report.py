@@ -11,14 +11,13 @@ from typing import Final
 
 import msgspec
 
+from emqproxy.journal_lines import LineReader
 from emqproxy.locks.policy import Action, Rule
 
-VERSION: Final = 1
 GROUPS_MAX: Final = 4096
 OTHERS: Final = "(others)"
 """Clients and scripts of a rule beyond the bound."""
 _RUNS_MAX: Final = 1024
-_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 ADVICE: Final[Mapping[str, str]] = {
     Rule.RAW_LOCK_WRITE.value: (
@@ -150,9 +149,8 @@ class ShadowReader:
     """Takes lines; `report` tells what they came to."""
 
     def __init__(self) -> None:
-        self._decoder = msgspec.json.Decoder(JournalEntry)
-        self._versions = msgspec.json.Decoder(_Version)
-        self._lines = self._judged = self._unjudged = self._others = self._unreadable = self._missing = 0
+        self._reader = LineReader(JournalEntry)
+        self._lines = self._judged = self._unjudged = self._missing = 0
         self._first = self._last = ""
         self._offences: dict[tuple[str, str, str], Offence] = {}
         self._seqs: dict[str, int] = {}
@@ -160,15 +158,8 @@ class ShadowReader:
 
     def take(self, line: bytes) -> None:
         """One line; an empty one is none. Never raises on account of what stands in it."""
-        if not line.strip():
-            return
-        try:
-            entry = self._decoder.decode(line)
-        except _UNDECODABLE:
-            self._not_ours(line)
-            return
-        if entry.v != VERSION:
-            self._others += 1
+        entry = self._reader.read(line)
+        if entry is None:
             return
         self._lines += 1
         self._first, self._last = self._first or entry.time, entry.time
@@ -194,8 +185,8 @@ class ShadowReader:
             self._lines,
             self._judged,
             self._unjudged,
-            self._others,
-            self._unreadable,
+            self._reader.other_versions,
+            self._reader.unreadable,
             self._missing,
             self._first,
             self._last,
@@ -205,17 +196,6 @@ class ShadowReader:
         )
 
     # ------------------------------------------------------------------ private
-
-    def _not_ours(self, line: bytes) -> None:
-        """A line of another version may have other fields; whatever else it is, it tells us nothing."""
-        try:
-            version = self._versions.decode(line).v
-        except _UNDECODABLE:
-            version = VERSION
-        if version == VERSION:
-            self._unreadable += 1
-        else:
-            self._others += 1
 
     def _count(self, entry: JournalEntry) -> None:
         before = self._seqs.pop(entry.run, None)
@@ -241,10 +221,6 @@ class ShadowReader:
         offence.last = entry.time
         if offence.example is None:
             offence.example = Example(_subject(entry), entry.op, entry.run, entry.seq)
-
-
-class _Version(msgspec.Struct):
-    v: int
 
 
 def _rule(rule: str, offences: list[Offence], stance: str) -> RuleReport:

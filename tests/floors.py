@@ -52,7 +52,7 @@ FLOORS: dict[str, Floor] = {
     ),
     "records": floor("locks.events", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "lock_timeline": floor(forbidden=IMPURE),
-    "journal_timeline": floor("lock_timeline", packages="msgspec", forbidden=IMPURE - {"datetime"}),
+    "journal_timeline": floor("lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "simulation": floor(
         "locks", "lock_timeline", "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
@@ -116,7 +116,7 @@ FLOORS: dict[str, Floor] = {
         "command_errors", "config", "shadow_report", "shadow_table",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib"},
     ),
-    "shadow_report": floor("locks.policy", packages="msgspec", forbidden=IMPURE),
+    "shadow_report": floor("journal_lines", "locks.policy", packages="msgspec", forbidden=IMPURE),
     "shadow_table": floor("config_sources", "shadow_report", packages="rich", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(

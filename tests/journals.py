@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from emqproxy import cli
 from tests.processes import EmqProxy, RedisServer, eventually
 from tests.proxy.hand import Hand, add, hand, wait_line
 from tests.proxy.wires import sidecar
@@ -12,6 +15,13 @@ from tests.scripts import talk
 CANARY = "canary"
 ONE, TWO = "4b7a9f62-3a51-4c55-9a3e-1d2f4f0c9b11", "5b7a9f62-3a51-4c55-9a3e-1d2f4f0c9b12"
 TAKEN_OVER, ROBBED, HEALTHY = f"{CANARY}-taken", f"{CANARY}-robbed", f"{CANARY}-healthy"
+
+
+def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """One command line in this process: its exit code, and what it said."""
+    code = cli.main(words)
+    told = capsys.readouterr()
+    return code, told.out, told.err
 
 
 def key(job: str) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emqproxy import cli
-from tests.journals import HEALTHY, ROBBED, TAKEN_OVER, key, play
+from tests.journals import HEALTHY, ROBBED, TAKEN_OVER, key, play, run_command
 from tests.processes import LOOPBACK, EmqProxy, RedisServer, environment, eventually, free_port
 from tests.proxy.wires import sidecar
 
@@ -38,9 +37,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = cli.main(["explain", *words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    return run_command(capsys, "explain", *words)
 
 
 def test_a_job_that_was_taken_over(served: tuple[EmqProxy, int], capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ JOB = "emq:orders:42"
 
 
 def read(folder: Path, *messages: Message) -> list[JournalLine]:
-    reader = LineReader()
+    reader = LineReader(JournalLine)
     lines = [reader.read(raw) for raw in write_journal(folder / "j", *messages).read_bytes().splitlines()]
     return [line for line in lines if line is not None]
 

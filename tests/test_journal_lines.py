@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from emqproxy.journal_lines import LINE_BYTES_MAX, LineReader, raw_lines
+from emqproxy.journal_lines import LINE_BYTES_MAX, JournalLine, LineReader, raw_lines
 from tests.observer.records_factory import Story, blind
 from tests.shadowed import write_journal
 
 
 def test_a_line_as_the_journal_writes_it(tmp_path: Path) -> None:
-    story, reader = Story(), LineReader()
+    story, reader = Story(), LineReader(JournalLine)
     path = write_journal(tmp_path / "j", story.acquire(0), blind(story.numbers, 5))
     taken, gone = [reader.read(raw) for raw in path.read_bytes().splitlines()]
     assert taken is not None
@@ -37,7 +37,7 @@ def test_a_line_as_the_journal_writes_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_none_is_counted(line: bytes, counts: tuple[int, int]) -> None:
-    reader = LineReader()
+    reader = LineReader(JournalLine)
     assert reader.read(line) is None
     assert (reader.other_versions, reader.unreadable) == counts
 

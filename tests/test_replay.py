@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emqproxy import cli
-from tests.journals import CANARY, ONE, TAKEN_OVER, real_journal
+from tests.journals import CANARY, ONE, TAKEN_OVER, real_journal, run_command
 from tests.processes import RedisServer, environment
 
 
@@ -28,9 +27,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = cli.main(["replay", *words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    return run_command(capsys, "replay", *words)
 
 
 def test_nothing_differs_and_the_redacted_journal_says_the_same(

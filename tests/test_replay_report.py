@@ -15,7 +15,7 @@ from tests.shadowed import write_journal
 
 
 def lines(folder: Path, run: str = "run one") -> list[JournalLine]:
-    story, reader, path = Story(), LineReader(), folder / run
+    story, reader, path = Story(), LineReader(JournalLine), folder / run
     write_journal(path, story.acquire(0), story.renew(5_000), story.finish(9_000), run=run)
     read = [reader.read(raw) for raw in path.read_bytes().splitlines()]
     taken, renewed, finished = [line for line in read if line is not None]

@@ -16,7 +16,7 @@ from tests.shadowed import write_journal
 
 
 def lines(folder: Path, *messages: Message) -> list[JournalLine]:
-    reader = LineReader()
+    reader = LineReader(JournalLine)
     read = [reader.read(raw) for raw in write_journal(folder / "j", *messages).read_bytes().splitlines()]
     return [line for line in read if line is not None]
 
