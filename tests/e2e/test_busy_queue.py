@@ -17,7 +17,7 @@ from tests.scripts import talk
 
 POLLERS: Final = 50
 ROUNDS: Final = 20
-"""The quickest counts: so many that the way to the file is quick at least once for each kind, also on a busy machine."""
+"""The quickest counts: so many that the way to the file is quick once for each kind, also on a busy machine."""
 TTL_MS: Final = 250
 SOON_MS: Final = 50
 LONG_S: Final = 20.0
