@@ -90,19 +90,26 @@ class Gate:
             self._turn = None
         while self._waiting:
             self._slice()
+        self._house.witness.looks.hold(self, None)
 
     def over(self) -> None:
         """The connection has ended: what waits goes nowhere."""
         self._shut = True
-        self._waiting.clear()
+        self._clear()
         if self._turn is not None:
             self._turn.cancel()
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._house.witness.looks.hold(self, None)
 
     def _next(self) -> None:
         was_waiting, self._turn = self._turn is not None, None
         self._slice()
         if self._waiting:
             self._turn = asyncio.get_running_loop().call_soon(self._next)
+        if self._waiting or was_waiting:  # time must not overtake what a client sent in time
+            self._house.witness.looks.hold(self, self._waiting[0][1] if self._waiting else None)
         if was_waiting != (self._turn is not None):
             self._road.gate_busy(self._turn is not None)
 
@@ -157,7 +164,7 @@ class Gate:
         if self._shut:
             return
         self._shut = True
-        self._waiting.clear()
+        self._clear()
         self.last_words = f"-EMQPROXY closed {reason}\r\n".encode()
         self._house.limited.warning(
             "a connection is closed: it sent what cannot be judged, or could not be followed",

@@ -37,11 +37,23 @@ class Looks:
         self.waiting_bytes = 0
         self._waiting: deque[tuple[Look, bytes, Instant]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._held: dict[object, Instant] = {}
 
     @property
     def oldest(self) -> Instant | None:
-        """When the first of what waits was read; None where nothing waits."""
-        return self._waiting[0][2] if self._waiting else None
+        """When the first of what waits was read, here or before a gate; None where nothing waits."""
+        oldest = self._waiting[0][2] if self._waiting else None
+        if self._held:
+            held = min(self._held.values())
+            return held if oldest is None else min(held, oldest)
+        return oldest
+
+    def hold(self, gate: object, since: Instant | None) -> None:
+        """What was read of a connection at `since` waits to be judged, before it goes on; None: nothing of it waits."""
+        if since is None:
+            self._held.pop(gate, None)
+        else:
+            self._held[gate] = since
 
     def later(self, look: Look, data: bytes, now: Instant, *, sliced: bool = False) -> None:
         """Looks at bytes when what was read in this turn has been written; `sliced`: a piece at a time."""

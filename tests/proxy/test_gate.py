@@ -9,11 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
+from emqproxy import logs
+from emqproxy.logs import RateLimited
+from emqproxy.proxy import clock
+from emqproxy.proxy.gate import SLICE_BYTES, Gate
+from emqproxy.proxy.watcher import Watcher
 from tests.processes import EmqProxy, RedisServer, eventually, free_port
 from tests.proxy.breaches import strict_sidecar
-from tests.proxy.wires import dial, drain, exactly, half_close, reset, rss_mib, send_all, sidecar, talk
-from tests.scripts.talk import text_of
+from tests.proxy.test_witness import House, Wire
+from tests.proxy.wires import dial, drain, exactly, reset, rss_mib, send_all, sidecar, talk, until
+from tests.scripts.talk import pick, renew, text_of
 from tests.session.talk import words
 from tests.tls import Authority, dial_tls, trusting
 
@@ -157,12 +164,12 @@ def test_past_pending_bytes_the_connection_is_closed_and_named(redis_session: Re
     with EmqProxy(redis_session.url, "--mode", "enforce", env=env) as proxy, dial(proxy.port) as client:
         renew = words("EVAL", text_of("extendLock-2"), 2, "emq:orders:1:lock", "emq:orders:stalled", "t", 1000, 1)
         client.sendall(words("BLPOP", "list", 0))
-        sender = send_all(client, [renew] * 5000, lambda: half_close(client))
+        sender = send_all(client, [renew] * 5000)
         line = proxy.wait_log(lambda line: "limits.pending_bytes" in str(line.get("reason")))
         assert line["event"].startswith("a connection is closed")
-        redis_session.call("RPUSH", "list", "a")
-        got = drain(client)
+        redis_session.call("RPUSH", "list", "a")  # before our own end: Redis forgets a blocked client that has ended
         sender.join(20)
+        got = drain(client)
         assert got.startswith(b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n:0\r\n:0\r\n")
         assert got.endswith(b"-EMQPROXY closed its unanswered requests take more than limits.pending_bytes\r\n")
         assert talk(proxy.port, [PING]) == PONG
@@ -182,3 +189,80 @@ def test_over_tls(redis_session: RedisServer, tmp_path: Path) -> None:
         client.sendall(b"*1\r\n$4\r\nPING\n\n")
         assert drain(client).startswith(b"-EMQPROXY closed ")
         proxy.wait_log(lambda line: line["event"].startswith("a connection is closed"))
+
+
+# ---------------------------------------------------------------- what waits
+
+
+class Lodge(House):
+    """A house in which a gate can stand; what the gate sends on stays in `sent`."""
+
+    def __init__(self, redis: RedisServer) -> None:
+        super().__init__(redis)
+        self.limited, self.faults, self.busy = RateLimited(logs.get()), 0, [False]
+        self.sent = b""
+
+    def send(self, data: bytes, _now: int) -> None:
+        self.sent += data
+
+    def gate_busy(self, busy: bool) -> None:
+        self.busy.append(busy)
+
+    def close(self) -> None:
+        raise AssertionError("nothing here ends a connection")
+
+
+def test_time_does_not_overtake_what_waits_to_be_judged(redis_session: RedisServer) -> None:
+    """A lapse's timer fires while a renewal that was read in time stands behind a pipeline of its own client's."""
+
+    async def run() -> None:
+        house = Lodge(redis_session)
+        wire = Wire(house, 1)
+        wire.load("moveToActive-11", "extendLock-2")
+        wire.add("1")
+        wire.ask(pick("t:1", 40))
+        (acquired,) = house.records
+        gate = Gate(house, wire.watched, Watcher(house, wire.watched), house)
+        assert gate.shut_in(b"", clock.now()) == b""
+        renewal = words(*(part for part in renew("1", "t:1", 40) if part is not None))
+        ahead = words("ECHO", b"x" * 1000) * (3 * SLICE_BYTES // 1000)
+        gate.asked(ahead + renewal, acquired.verdict.at + 1)
+        gone = acquired.verdict.at + 60_000_000
+        while clock.now() < gone:  # the loop stands still past the deadline
+            pass
+        house.witness.tick()
+        assert [record.line.op for record in house.records] == ["acquire"]
+        await until(lambda: gate.idle)
+        assert (house.sent, house.busy) == (ahead + renewal, [False, True, False])
+        assert house.witness.looks.oldest is None
+        house.witness.tick()
+        assert [record.line.op for record in house.records] == ["acquire"], "the renewal is in flight"
+        wire.sock.sendall(house.sent)
+        got = b""
+        while not got.endswith(b":0\r\n"):
+            got += wire.sock.recv(1 << 20)
+        _, exchanges = gate.answers(got, clock.now())
+        gate.tell(exchanges, clock.now())
+        assert [(line.op, line.outcome) for line in (record.line for record in house.records)][1:] == [
+            ("renew", "refused")
+        ]
+        wire.sock.close()
+        house.witness.stop()
+        await house.bus.close()
+
+    uvloop.run(run())
+
+
+def test_what_waits_before_a_gate_is_gone_with_its_connection(redis_session: RedisServer) -> None:
+    async def run() -> None:
+        house = Lodge(redis_session)
+        wire = Wire(house, 1)
+        gate = Gate(house, wire.watched, Watcher(house, wire.watched), house)
+        gate.asked(words("ECHO", b"x" * (3 * SLICE_BYTES)), 5)
+        assert house.witness.looks.oldest == 5
+        gate.over()
+        assert house.witness.looks.oldest is None
+        wire.sock.close()
+        await house.bus.close()
+
+    uvloop.run(run())
