@@ -131,6 +131,8 @@ class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fetched: bool = False
     """An acquire that rode on a finish or a delay."""
     job: JobFields | None = None
+    interval_ms: int | None = None
+    """A sweep: how often its caller sweeps, as the call says."""
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

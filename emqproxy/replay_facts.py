@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from emqproxy.journal_lines import JournalLine
 from emqproxy.locks.case import MOVES
 from emqproxy.locks.events import (
@@ -19,7 +21,9 @@ from emqproxy.locks.events import (
     Deleted,
     Granted,
     HeldByOther,
+    Lapsed,
     Lock,
+    LockFact,
     Met,
     NoProof,
     Nothing,
@@ -130,6 +134,17 @@ def call_of(line: JournalLine, index: int) -> LineCall | None:
     return LineCall(make(told), intent, rest.sent_ns or line.opened_ns)
 
 
+def fact_of(line: JournalLine) -> AnyFact | None:
+    """What the line says, a lapse too; None where it is no fact that this release knows."""
+    if line.effect != "lapsed":
+        call = call_of(line, 0)
+        return None if call is None else call.fact
+    call = call_of(replace(line, effect="untouched"), 0)
+    if call is None or not isinstance(fact := call.fact, LockFact):
+        return None
+    return Lapsed(fact.place, fact.window, fact.lock, fact.queue, fact.token)
+
+
 def call_of_beside(beside: Beside) -> LineCall | None:
     """The same, of a fact that has no line of its own."""
     make = FACTS.get(beside.effect)
@@ -197,6 +212,7 @@ def note_of(line: JournalLine, verdict: Verdict | None) -> Note:
         taken.stalls,
         taken.payload,
         taken.doomed,
+        rest.interval_ms,
     )
 
 

@@ -131,6 +131,9 @@ class Rejudging:
         if stretch.whole and stretch.lapses_untold:
             lapses = f"{len(stretch.lapses_untold)} lapses would be told today that the journal does not tell"
             self.notes.append(f"{lapses}: a call without a line may have been out")
+        if stretch.whole and (untold := stretch.watches.untold):
+            causes = ", ".join(sorted({found.cause for found in untold}))
+            self.notes.append(f"{len(untold)} things would be told today that the journal does not tell ({causes})")
 
     # ---------------------------------------------------------------- lines
 
@@ -139,7 +142,7 @@ class Rejudging:
         finding = verdict.finding.word if verdict is not None and verdict.finding is not None else None
         grade = verdict.grade.value if verdict is not None and verdict.grade is not None else None
         cause = again.found.cause if again.found is not None else None
-        if line.op == "watch" or not any((finding, grade, cause, line.finding, line.grade, line.cause)):
+        if not any((finding, grade, cause, line.finding, line.grade, line.cause)):
             return
         if not again.comparable:
             counts.unseen += 1

@@ -41,7 +41,8 @@ from emqproxy.locks.events import (
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding, Suspect, Verdict
 from emqproxy.observer.journal_replay import JudgedBy
-from emqproxy.replay_facts import LineCall, call_of, call_of_beside, note_of
+from emqproxy.replay_facts import LineCall, call_of, call_of_beside, fact_of, note_of
+from emqproxy.replay_watches import WatchesAgain
 
 HELD_MAX: Final = 20_000
 """Lines that are held back to be put in order: one that was told later than so many others is out of order."""
@@ -86,6 +87,7 @@ class RunPart:
         """Lines whose verdict never came."""
         self.lapses_untold: list[Lapsed] = []
         """Lapses that the journal does not tell."""
+        self.watches = WatchesAgain()
         self._ledger: LockLedger | None = None
         self._doctor: Doctor | None = None
         self._events: list[_Event] = []
@@ -134,9 +136,9 @@ class RunPart:
     def _line(self, line: JournalLine) -> None:
         seq = line.seq
         if line.effect == "lapsed":
-            call = call_of(msgspec.structs.replace(line, effect="untouched"), 0)
-            if call is not None and isinstance(call.fact, LockFact):
-                self._lapses[call.fact.lock, call.fact.token, line.closed_ns] = seq
+            fact = fact_of(line)
+            if isinstance(fact, Lapsed):
+                self._lapses[fact.lock, fact.token, line.closed_ns] = seq
                 self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._lapse(line.closed_ns))
                 return
         call = call_of(line, self._index)
@@ -230,14 +232,18 @@ class RunPart:
         return told
 
     def _again(self, line: JournalLine, verdict: Verdict | None) -> Again:
-        found = self._the_doctor.observe(note_of(line, verdict))
+        note = note_of(line, verdict)
+        found = self._the_doctor.observe(note)
+        watched = self.watches.line(line, note)
+        if line.op == "watch":
+            return Again(line, verdict, watched, self.whole)
         key = f"{line.db}:{line.key}"
         known = self.whole or line.job is None or key in self._known
         if not self.whole and line.effect == "granted":
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known.add(key)
-        return Again(line, verdict, found, known and line.op != "watch")
+        return Again(line, verdict, found, known)
 
     # ---------------------------------------------------------------- who says it
 

@@ -103,9 +103,13 @@ FLOORS: dict[str, Floor] = {
         packages="typer", forbidden=IMPURE - {"os", "pathlib"},
     ),
     "journal_lines": floor("observer.journal_replay", packages="msgspec", forbidden=IMPURE),
-    "replay_facts": floor("journal_lines", "locks", "observer.journal_replay", forbidden=IMPURE),
+    "replay_facts": floor(
+        "journal_lines", "locks", "observer.journal_replay", packages="msgspec", forbidden=IMPURE
+    ),
+    "replay_watches": floor("journal_lines", "locks", "replay_facts", forbidden=IMPURE),
     "replay_run": floor(
-        "journal_lines", "locks", "observer.journal_replay", "replay_facts", packages="msgspec", forbidden=IMPURE,
+        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "replay_watches",
+        packages="msgspec", forbidden=IMPURE,
     ),
     "replay_report": floor("journal_lines", "replay_run", packages="msgspec", forbidden=IMPURE),
     "redaction": floor(

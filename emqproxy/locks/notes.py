@@ -63,6 +63,8 @@ class Note(NamedTuple):
     """An acquire: the job's hash has a name, data or options."""
     doomed: bool = False
     """An acquire: the job was stalled too often, and is to be failed."""
+    interval_ms: int | None = None
+    """A sweep: how often its caller sweeps, as the call says."""
 
 
 class JobNotes(msgspec.Struct, eq=False):

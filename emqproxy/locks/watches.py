@@ -2,6 +2,10 @@
 
 `observe` each line; ask `due` from time to time. Each is told once: a queue again after a sweep was seen on it, a job
 again after its next pickup. What others do past us is not seen, and the sentences say so.
+
+How often a queue is swept its sweeps say themselves: the last argument of moveStalledJobsToWait is the interval, for
+which the key `stalled-check` then keeps other sweepers off. Several workers share it, so that the gaps between sweeps
+that were seen say nothing of the next.
 """
 
 from __future__ import annotations
@@ -20,13 +24,22 @@ WATCHED_MAX: Final = 10_000
 DURATIONS_KEPT: Final = 32
 DURATIONS_MIN: Final = 5
 """Of fewer finished jobs nothing is typical."""
+INTERVALS_MAX: Final = 8
+"""Of sweepers of one queue, each with its own."""
 
 
 class Patience(NamedTuple):
     """How long is waited before anything is said, in milliseconds."""
 
-    unswept_ms: float = 60_000.0
-    """After a lapse, where no interval of sweeps was seen on the queue; else twice that."""
+    usual_ms: float = 30_000.0
+    """The interval of sweeps, where no call says it; or the longest gap that was seen, where that is longer."""
+    intervals: float = 2.0
+    """So many intervals without a sweep are waited for, since the lapse and since the last sweep."""
+    quiet_ms_min: float = 2_000.0
+    """At least, however short the interval: timers are late."""
+    named_intervals: float = 4.0
+    """A job that sweeps have not named for so long since its lapse is not in their list: two of them, each up to two
+    intervals apart, would have found it."""
     hung_ms: float = 60_000.0
     """At least, since the last word of a job but renewals."""
     hung_durations: float = 20.0
@@ -60,11 +73,27 @@ class _Running(msgspec.Struct, eq=False):
 
 
 class _Sweeps(msgspec.Struct, eq=False):
-    """A queue's sweeps."""
+    """A queue's sweeps, those that came too early to do anything among them: whoever asks lives."""
 
     last: Instant | None = None
-    interval_ms: float | None = None
+    gap_ms: float = 0.0
+    """The longest time between two."""
+    said: dict[int, Instant] = msgspec.field(default_factory=dict)
+    """The intervals that the calls themselves named (ms), and when each was named last."""
     told: bool = False
+
+    def swept(self, now: Instant, interval_ms: int | None) -> None:
+        """A sweep came."""
+        if self.last is not None and now > self.last:
+            self.gap_ms = max(between_ms(self.last, now), self.gap_ms / 2)
+        self.last, self.told = now, False
+        if interval_ms:
+            self.said.pop(interval_ms, None)
+            self.said[interval_ms] = now
+        for known, at in list(self.said.items()):
+            # Who named it has gone, or names another now.
+            if between_ms(at, now) > 2 * known or len(self.said) > INTERVALS_MAX:
+                del self.said[known]
 
 
 class Watches:
@@ -86,7 +115,8 @@ class Watches:
     def observe(self, fact: AnyFact, note: Note) -> None:
         """A line and its fact."""
         if note.op in {"sweep", "reap"} and note.outcome == "ok" and isinstance(fact, (LockFact, QueueFact)):
-            self._swept(fact.queue, note.closed)
+            self._sweeps.setdefault(fact.queue, _Sweeps()).swept(note.closed, note.interval_ms)
+            _bound(self._sweeps)
         if not isinstance(fact, LockFact):
             return
         lock = fact.lock
@@ -105,8 +135,11 @@ class Watches:
 
     def _spoken(self, lock: Lock, note: Note) -> None:
         running = self._running.get(lock)
+        if note.effect == "perhaps" or note.code_name == "JobNotExist":
+            self._lapsed.pop(lock, None)  # it may be done
         if note.effect in {"released", "absent", "deleted", "bypassed"}:
-            self._lapsed.pop(lock, None)
+            if note.outcome != "refused":
+                self._lapsed.pop(lock, None)  # whom -2 is told has lost it, and leaves it where it is
             if running is not None:
                 del self._running[lock]
                 if note.op == "finish" and note.outcome == "ok":
@@ -115,14 +148,6 @@ class Watches:
             running.renewals, running.renewed = running.renewals + 1, note.closed
         elif running is not None:
             running.spoke = note.closed
-
-    def _swept(self, queue: Queue, now: Instant) -> None:
-        sweeps = self._sweeps.setdefault(queue, _Sweeps())
-        if sweeps.last is not None and now > sweeps.last:
-            gap_ms = between_ms(sweeps.last, now)
-            sweeps.interval_ms = gap_ms if sweeps.interval_ms is None else max(gap_ms, sweeps.interval_ms / 2)
-        sweeps.last, sweeps.told = now, False
-        _bound(self._sweeps)
 
     def _took(self, queue: Queue, ms: float) -> None:
         self._durations.setdefault(queue, deque(maxlen=DURATIONS_KEPT)).append(ms)
@@ -135,19 +160,21 @@ class Watches:
         return [*self._unswept(now), *self._hung(now)]
 
     def _unswept(self, now: Instant) -> list[Watch]:
-        found = []
+        found, patience = [], self._patience
         for lock, (queue, token, lapsed) in self._lapsed.items():
             sweeps = self._sweeps.get(queue)
             if sweeps is None:
                 sweeps = self._sweeps[queue] = _Sweeps()
-            waited_ms = between_ms(lapsed, now)
-            patience_ms = self._patience.unswept_ms if sweeps.interval_ms is None else 2 * sweeps.interval_ms
-            if sweeps.told or waited_ms < patience_ms or (sweeps.last is not None and sweeps.last >= lapsed):
+            if sweeps.told:
+                continue
+            last, interval_ms = sweeps.last, float(max(sweeps.said, default=0))
+            due_ms = interval_ms or max(patience.usual_ms, sweeps.gap_ms)
+            if between_ms(max(last or lapsed, lapsed), now) < max(patience.intervals * due_ms, patience.quiet_ms_min):
+                continue
+            if last is not None and between_ms(lapsed, last) > patience.named_intervals * due_ms:
                 continue
             sweeps.told = True
-            words = f"A job lost its lock {seconds(waited_ms)} before, and no stalled sweep was seen on its queue since"
-            why = "start a worker that sweeps, or the job stays active for ever"
-            found.append(Watch(lock, queue, token, Diagnosis("no_sweeper", f"{words}: {why}.")))
+            found.append(Watch(lock, queue, token, _no_sweeper(lapsed, last, interval_ms, due_ms, now)))
         return found
 
     def _hung(self, now: Instant) -> list[Watch]:
@@ -172,6 +199,17 @@ class Watches:
             words = f"{who} has renewed the job for {seconds(quiet_ms)} and done nothing else with it"
             found.append(Watch(lock, running.queue, running.token, Diagnosis("hung_processor", f"{words}{usual}.")))
         return found
+
+
+def _no_sweeper(lapsed: Instant, last: Instant | None, interval_ms: float, due_ms: float, now: Instant) -> Diagnosis:
+    seen = "no stalled sweep was ever seen on its queue"
+    if last is not None:
+        due = f"one is due every {seconds(due_ms)} there, as the sweeps say themselves"
+        if not interval_ms:
+            due = f"no sweep says how often one is due: {seconds(due_ms)} is taken for it"
+        seen = f"the last stalled sweep on its queue was seen {seconds(between_ms(last, now))} before ({due})"
+    words = f"A job lost its lock {seconds(between_ms(lapsed, now))} before, and {seen}"
+    return Diagnosis("no_sweeper", f"{words}: start a worker that sweeps, or the job stays active for ever.")
 
 
 def _bound(kept: OrderedDict[Any, Any]) -> None:

@@ -95,6 +95,8 @@ class Replay(msgspec.Struct, omit_defaults=True):
     judged: JudgedBy | None = None
     heard_ns: int = 0
     """Behind facts closed up to then it was heard, where that is later than `closed_ns`."""
+    interval_ms: int | None = None
+    """A sweep's: how often its caller sweeps."""
 
 
 class ReplayNotes:
@@ -137,6 +139,7 @@ class ReplayNotes:
             tuple(self._beside(fact, heard) for heard, fact in record.besides) if record.besides else (),
             judged,
             record.heard_ns,
+            record.line.interval_ms,
         )
 
     def _beside(self, fact: AnyFact, heard_ns: Instant) -> Beside:

@@ -106,6 +106,7 @@ class Consulting:
             job.stalled_count if job is not None else None,
             job is None or job.name is not None or job.timestamp is not None,
             job is not None and job.doomed,
+            line.interval_ms,
         )
         self.watches.observe(fact, note)
         return self._doctor.observe(note), burst

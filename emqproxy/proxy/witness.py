@@ -43,6 +43,7 @@ from emqproxy.session.gated import GatedSession
 
 TIMER_S_MAX: Final = 3600.0
 WATCH_S: Final = 1.0
+WATCH_LATE_NS: Final = 500_000_000
 CALL_SITES_MAX: Final = 10_000
 """Above what the catalogue and all learned texts come to."""
 
@@ -69,6 +70,7 @@ class Witness:
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._timer_at: Instant = 0
+        self._watch_at: Instant = 0
 
     def watch(self, conn: int, client: str, pending_bytes_max: int) -> Watched:
         """A new connection, whose session leaves alone what the catalogue has no use for."""
@@ -112,7 +114,7 @@ class Witness:
             watched.met, at = True, Window(watched.made_at, watched.made_at)
             self.teller.connection("opened", Met(Place(watched.conn, 0), at), watched.peer)
         if self._watching is None:
-            self._watching = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
+            self._watch_soon()
         watched.calls.append(command.opened)
         idle_ms = self._consulting.idle_ms(watched, intents, command.opened)
         watched.asked[command.request] = Asked(operation, intents, sent, decision, idle_ms)
@@ -227,11 +229,16 @@ class Witness:
             self._arm()
 
     def _watch(self) -> None:
-        """Each second, as long as there is anything to watch."""
-        self._watching = None
-        self.teller.watch(clock.now())
+        """Each second, as long as there is anything to watch; if we stood still, what came meanwhile is read first."""
+        self._watching, now, oldest = None, clock.now(), self.looks.oldest
+        if now - self._watch_at < WATCH_LATE_NS:
+            self.teller.watch(now if oldest is None else min(now, oldest))
         if not self._consulting.watches.idle:
-            self._watching = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
+            self._watch_soon()
+
+    def _watch_soon(self) -> None:
+        self._watch_at = clock.now() + int(WATCH_S * 1e9)
+        self._watching = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
 
     def stop(self) -> None:
         """No more lapses are told."""

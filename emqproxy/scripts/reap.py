@@ -12,7 +12,7 @@ import msgspec
 from emqproxy.locks.events import Absent, AnyIntent, Lock, Nothing, Place, Queue, Sweep
 from emqproxy.records import Line
 from emqproxy.scripts.answers import answered, failure, part, window
-from emqproxy.scripts.arguments import Call, plain
+from emqproxy.scripts.arguments import Call, plain, whole
 from emqproxy.scripts.layouts import Layout, lock_key
 from emqproxy.scripts.operation import Happening, Operation, Script
 from emqproxy.session.exchange import Exchange, Reply
@@ -25,6 +25,8 @@ class StalledSweep(msgspec.Struct, frozen=True):
 
     script: Script
     prefix: bytes
+    interval_ms: int | None = None
+    """How often its caller sweeps: so long the key `stalled-check` keeps others off."""
 
     def intents(self, at: Place, db: int) -> tuple[AnyIntent, ...]:
         return (Sweep(at, Queue(db, self.prefix)),)
@@ -42,13 +44,15 @@ class StalledSweep(msgspec.Struct, frozen=True):
                     _OWNERLESS,
                     swept=True,
                 ),
-                Line("reap", "ok", target=target, batch_size=len(named)),
+                Line("reap", "ok", target=target, batch_size=len(named), interval_ms=self.interval_ms),
             )
             for number, (job_id, target) in enumerate(named, start=1)
         ]
         line = None
         if not named:  # it happened to no job, but that there are sweeps is worth knowing
-            line = Line("sweep", "ok") if answered(exchange.reply) else failure(exchange, "sweep")
+            line = failure(exchange, "sweep")
+            if answered(exchange.reply):
+                line = Line("sweep", "ok", interval_ms=self.interval_ms)
         found.append(Happening(Nothing(at, span, queue), line))
         return tuple(found)
 
@@ -69,4 +73,5 @@ def _ids(raw: list[Reply], target: str) -> list[tuple[bytes, str]]:
 def recognise_sweep(script: Script, layout: Layout, call: Call) -> Operation | None:
     """A moveStalledJobsToWait; None where its prefix cannot be read."""
     prefix = layout.word(call, "prefix")
-    return StalledSweep(script, prefix) if prefix else None
+    interval_ms = whole(layout.word(call, "max_check_time_ms"))
+    return StalledSweep(script, prefix, interval_ms or None) if prefix else None
