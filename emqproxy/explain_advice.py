@@ -74,7 +74,10 @@ ADVICE: Final = {
     ),
     "job_vanished": "Whoever removed it did so past emqproxy, or Redis lost it: see maxmemory-policy and persistence.",
     "lock_vanished_early": _GONE,
-    "eviction_suspected": _GONE,
+    "eviction_suspected": (
+        "Set maxmemory-policy noeviction, and raise maxmemory or let fewer finished jobs be kept: under any other "
+        "policy a full Redis throws away locks, and with allkeys-* jobs, too."
+    ),
     "lock_deleted_by": (
         "Find the program behind {who}: locks are the scripts' to delete. With mode \"enforce\" the rule "
         "raw_lock_write refuses it."

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from emqproxy.locks.events import AnyFact, Instant, Window
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.verdicts import Attempt, Verdict
 
 
@@ -173,6 +174,8 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     `heard_ns`."""
     heard_ns: Instant = 0
     """Behind facts that were closed up to this instant it was heard, where that is later than it was closed; else 0."""
+    memory: tuple[Memory, ...] = ()
+    """What is new of what Redis said of its memory since the record before."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.evictions import POLICIES
 from emqproxy.locks.policy import Action, Rule
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer.journal_replay import Beside, Replay
@@ -109,6 +110,7 @@ class Redactor:
             rest,
             worker=self._name("token", rest.worker),
             besides=tuple(self._beside(beside) for beside in rest.besides if beside.effect in FACTS),
+            memory=tuple(memory for memory in rest.memory if memory.policy in POLICIES),
         )
 
     def _beside(self, beside: Beside) -> Beside:

@@ -233,6 +233,8 @@ class RunPart:
 
     def _again(self, line: JournalLine, verdict: Verdict | None) -> Again:
         note = note_of(line, verdict)
+        for memory in line.replay.memory:
+            self._the_doctor.evictions.heard(memory)
         found = self._the_doctor.observe(note)
         watched = self.watches.line(line, note)
         if line.op == "watch":

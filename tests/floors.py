@@ -50,7 +50,7 @@ FLOORS: dict[str, Floor] = {
         "session.exchange", "session.table", "wire.frames", "locks.events", "records",
         packages="msgspec msgpack", forbidden=IMPURE,
     ),
-    "records": floor("locks.events", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
+    "records": floor("locks.events", "locks.evictions", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "lock_timeline": floor(forbidden=IMPURE),
     "journal_timeline": floor("lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
@@ -74,7 +74,7 @@ FLOORS: dict[str, Floor] = {
         packages="aiohttp msgspec redis uvloop",
     ),
     "observer": floor(
-        "", "records", "locks.events", "locks.verdicts", "logs",
+        "", "records", "locks.events", "locks.evictions", "locks.verdicts", "logs",
         packages="aiohttp msgspec opentelemetry prometheus_client uvloop", forbidden=IO - {"time"},
     ),
     # Outside the floors: it plays the user, the workers and the Redis.

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from emqproxy.journal_lines import JournalLine
-from emqproxy.locks import deeds, diagnosis, silences
+from emqproxy.locks import deeds, diagnosis, silences, watches
 from emqproxy.redaction import CAUSES, OPS, Redactor
 
 CANARY = "canary"
@@ -80,6 +80,13 @@ def test_what_replay_needs_is_redacted_too() -> None:
     assert after["replay"]["besides"][0]["token"] == redacted(line(token=CANARY))["token"]
 
 
+def test_what_redis_said_of_its_memory_stays_where_it_is_what_redis_says() -> None:
+    said = [[5, "volatile-lru", 1 << 30, 7], [6, CANARY, 1 << 30, 8]]
+    assert redacted(line(replay={"interval_ms": 1500, "memory": said}))["replay"] == {
+        "interval_ms": 1500, "memory": said[:1],
+    }  # fmt: skip
+
+
 def test_prefixes_that_everybody_has_stay() -> None:
     assert redacted(line(prefix="bull"))["prefix"] == "bull"
     assert redacted(line(prefix="acme"))["prefix"].startswith("prefix-")
@@ -102,7 +109,7 @@ def test_what_no_release_says_is_left_out_and_counted() -> None:
 def test_every_cause_that_is_given_stays() -> None:
     """Those in the source of the rules: a new one must be told here, or its reports lose it."""
     given = set()
-    for module in (deeds, silences, diagnosis):
+    for module in (deeds, silences, diagnosis, watches):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Diagnosis" and node.args:
                 first = node.args[0]

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from emqproxy.locks.events import Instant
+from emqproxy.locks.evictions import Evictions, Memory
 from emqproxy.locks.notes import MS, JobNotes, Note, Silence, WorkerNotes, between_ms
 
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
@@ -16,8 +17,11 @@ PROOFS: Final = frozenset({"granted", "renewed"})
 class Case:
     """A note, those before it, and its worker. Each property is found once, when a rule asks for it."""
 
-    def __init__(self, note: Note, job: JobNotes, worker: WorkerNotes | None, began: int) -> None:
+    def __init__(
+        self, note: Note, job: JobNotes, worker: WorkerNotes | None, began: int, evictions: Evictions | None = None
+    ) -> None:
         """`began`: since when anything is seen at all (instant)."""
+        self._evictions = evictions
         self.note, self.before, self.whole, self.worker, self.began = note, job.notes, job.whole, worker, began
         self.renewals = job.renewals.get(note.token, 0)
         """How many of the speaker's succeeded since its pickup."""
@@ -105,6 +109,13 @@ class Case:
     def estranged(self) -> Note | None:
         """Redis was lost or another one answered since the last proof."""
         return self._after_grant(lambda n: n.op == "conn" and n.conn is None, since=self.proof)
+
+    @property
+    def evicted(self) -> tuple[Memory, Memory] | None:
+        """What Redis said of its memory before the last proof, and last, where it has evicted keys between."""
+        if self._evictions is None or self.proof is None:
+            return None
+        return self._evictions.since(self.proof.opened)
 
     @property
     def talked(self) -> bool:

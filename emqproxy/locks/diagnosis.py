@@ -18,6 +18,7 @@ from emqproxy.locks import deeds, silences
 from emqproxy.locks.case import MOVES, PROOFS, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
+from emqproxy.locks.evictions import Evictions
 from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
 
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
@@ -58,6 +59,8 @@ class Doctor:
         """What concerns many jobs: wipes, a Redis that was lost."""
         self._sweeps: OrderedDict[Hashable, dict[str, Note]] = OrderedDict()
         """By queue: the first sweep of each script that named nobody; of two at most."""
+        self.evictions = Evictions()
+        """What Redis says of its memory, for whoever is told it."""
         self._forgot = False
         """Some job was forgotten: of one that is new, not all may be known."""
 
@@ -113,9 +116,9 @@ class Doctor:
     def _case(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> Case:
         wide = [n for n in self._wide if _concerns(n, note)]
         if not wide:
-            return Case(note, job, worker, self._began)
+            return Case(note, job, worker, self._began, self.evictions)
         notes = JobNotes(sorted([*job.notes, *wide], key=_order), job.lost, job.renewals, job.whole)
-        return Case(note, notes, worker, self._began)
+        return Case(note, notes, worker, self._began, self.evictions)
 
     def _of_success(self, note: Note, job: JobNotes) -> Diagnosis | None:
         if note.op == "renew":

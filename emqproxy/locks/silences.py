@@ -15,8 +15,11 @@ PAUSE_MS_MIN: Final = 50.0
 
 
 LASTING: Final = frozenset(
-    ("proxy_pause", "slow_redis", "expired_worker_silent", "link_loss", "failover_lost_lock", "lock_vanished_early")
-)
+    (
+        "proxy_pause", "slow_redis", "expired_worker_silent", "link_loss", "failover_lost_lock", "lock_vanished_early",
+        "eviction_suspected",
+    )
+)  # fmt: skip
 """Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
 
 
@@ -108,6 +111,12 @@ def early(case: Case) -> Diagnosis | None:
         words = f"{words}; the lock should have lived {left} more."
         return Diagnosis("failover_lost_lock", words, seqs(case.proof, case.estranged))
     words = f"The lock should have lived {left} more, and nobody was seen ending it"
+    if case.evicted is not None:
+        before, last = case.evicted
+        keys, ms = last.evicted_keys - before.evicted_keys, between_ms(before.at, note.closed)
+        full = f"maxmemory {last.maxmemory_bytes} bytes, maxmemory-policy {last.policy}"
+        words = f"{words}; Redis evicted {keys} keys in the last {seconds(ms)} ({full}), and it may be one of them"
+        return Diagnosis("eviction_suspected", f"{words}.", seqs(case.proof))
     return Diagnosis("lock_vanished_early", f"{words}: evicted, deleted past us, or lost by Redis.", seqs(case.proof))
 
 

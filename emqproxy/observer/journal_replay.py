@@ -24,6 +24,7 @@ from emqproxy.locks.events import (
     Window,
     effect,
 )
+from emqproxy.locks.evictions import Memory
 from emqproxy.observer.names import subject
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import JobFields, ObserverSettings, Record
@@ -97,6 +98,8 @@ class Replay(msgspec.Struct, omit_defaults=True):
     """Behind facts closed up to then it was heard, where that is later than `closed_ns`."""
     interval_ms: int | None = None
     """A sweep's: how often its caller sweeps."""
+    memory: tuple[Memory, ...] = ()
+    """What is new of what Redis said of its memory since the line before."""
 
 
 class ReplayNotes:
@@ -140,6 +143,7 @@ class ReplayNotes:
             judged,
             record.heard_ns,
             record.line.interval_ms,
+            record.memory,
         )
 
     def _beside(self, fact: AnyFact, heard_ns: Instant) -> Beside:

@@ -12,6 +12,7 @@ from emqproxy.locks.causes import Diagnosis
 from emqproxy.locks.claims import worker_of
 from emqproxy.locks.diagnosis import Doctor
 from emqproxy.locks.events import AnyFact, AnyIntent, Instant, LockFact, LockIntent, QueueFact, Take, Wiped, effect
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.locks.watches import Watches
@@ -57,6 +58,10 @@ class Consulting:
                 at = other.heard_at if other.heard_at < opened - BURST_NS else other.silent_from
                 latest = max(latest, at)
         return max(0.0, (opened - latest) / MS)
+
+    def memory(self, memory: Memory) -> tuple[Memory, ...]:
+        """Redis said how it is with its memory: what is new of it."""
+        return self._doctor.evictions.heard(memory)
 
     def line(
         self,

@@ -102,7 +102,7 @@ class DataPlane:
         self.door = Door.of(config, self.limited)
         self.listeners = Listeners(self.room, self.door)
         self.ties = Ties(self.witness.estranged)
-        self.probe = UpstreamProbe(self.connector, clock.now, self._topology, another=self.witness.estranged)
+        self.probe = UpstreamProbe(self.connector, clock.now, self._topology, self.witness.estranged, self.witness.info)
         self.relays: set[Relay] = set()
         self._connections, self._listening, self._draining = 0, False, False
         self._watch: asyncio.Task[None] | None = None

@@ -23,6 +23,7 @@ from emqproxy.locks.events import (
     Untouched,
     Window,
 )
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.policy import Decision
 from emqproxy.locks.verdicts import Verdict
 from emqproxy.proxy import clock
@@ -61,6 +62,8 @@ class Teller:
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
         self._besides: deque[tuple[Instant, AnyFact]] = deque(maxlen=BESIDES_MAX)
         """Facts without a line of their own since the last line, each with when it was heard."""
+        self._memory: deque[Memory] = deque(maxlen=BESIDES_MAX)
+        """What Redis said of its memory since the last line."""
         self._latest: Instant = 0
         self._blind: set[int] = set()
 
@@ -125,18 +128,18 @@ class Teller:
         for lock, queue, token, (cause, because, evidence) in self._consulting.watches.due(now):
             fact = Untouched(Place(0, 0), Window(now, now), lock, queue, token)
             number, line, verdict = self._bus.number(), Line("watch", "told"), Verdict(fact, None, at=now)
-            pauses, besides = self._since()
             told = Record(number, line, verdict, None, None, cause=cause, because=because, evidence=evidence)
-            self._bus.tell(msgspec.structs.replace(told, pauses=pauses, besides=besides))
+            self._bus.tell(self._with_since(told))
+
+    def memory(self, memory: Memory) -> None:
+        """Redis said how it is with its memory: what is new goes with the next line."""
+        self._memory.extend(self._consulting.memory(memory))
 
     def blind(self, peer: Peer, verdict: Verdict, reason: str) -> None:
         """A connection cannot be followed any more."""
         self._blind.add(peer.conn)
-        heard, (pauses, besides) = self.heard(verdict.fact), self._since()
-        line, number = Line("blind", "told"), self._bus.number()
-        self._bus.tell(
-            Record(number, line, verdict, peer, None, reason, pauses=pauses, besides=besides, heard_ns=heard)
-        )
+        line, number, heard = Line("blind", "told"), self._bus.number(), self.heard(verdict.fact)
+        self._bus.tell(self._with_since(Record(number, line, verdict, peer, None, reason, heard_ns=heard)))
 
     def _record(self, told: Spoken, verdict: Verdict, lag_ns: int) -> None:
         action, rule, decision = "", None, told.decision
@@ -146,11 +149,11 @@ class Teller:
         number, line, peer, call, idle_ms = self._bus.number(), told.line, told.peer, told.call, told.idle_ms
         found, burst = self._consulting.line(number, line, verdict, peer, call, lag_ns, idle_ms)
         cause, because, evidence = (None, None, ()) if found is None else found
-        pauses, besides = self._since()
+        pauses, besides, memory = self._since()
         self._bus.tell(
             Record(
                 number, line, verdict, peer, call, None, lag_ns, action, rule, idle_ms, burst, cause, because, evidence,
-                told.sent, pauses, besides, told.heard,
+                told.sent, pauses, besides, told.heard, memory,
             )
         )  # fmt: skip
 
@@ -158,22 +161,24 @@ class Teller:
         """A line that no call made."""
         number = self._bus.number()
         found, _ = self._consulting.line(number, line, verdict, peer, None, lag_ns, None)
-        pauses, besides = self._since()
-        record = Record(
-            number, line, verdict, peer, None, lag_ns=lag_ns, pauses=pauses, besides=besides, heard_ns=heard
-        )
+        record = self._with_since(Record(number, line, verdict, peer, None, lag_ns=lag_ns, heard_ns=heard))
         if found is not None:
             cause, because, evidence = found
             record = msgspec.structs.replace(record, cause=cause, because=because, evidence=evidence)
         self._bus.tell(record)
 
-    def _since(self) -> tuple[tuple[Window, ...], tuple[tuple[Instant, AnyFact], ...]]:
-        """Our own pauses and the facts without a line since the last line: whoever judges the lines again needs
-        them."""
-        pauses, besides = self._lag.pauses, self._besides
-        if not pauses and not besides:  # nearly always
-            return (), ()
-        told = tuple(pauses), tuple(besides)
+    def _with_since(self, record: Record) -> Record:
+        pauses, besides, memory = self._since()
+        return msgspec.structs.replace(record, pauses=pauses, besides=besides, memory=memory)
+
+    def _since(self) -> tuple[tuple[Window, ...], tuple[tuple[Instant, AnyFact], ...], tuple[Memory, ...]]:
+        """Our own pauses, the facts without a line, and what was heard of memory, since the last line: whoever judges
+        the lines again needs them."""
+        pauses, besides, memory = self._lag.pauses, self._besides, self._memory
+        if not pauses and not besides and not memory:  # nearly always
+            return (), (), ()
+        told = tuple(pauses), tuple(besides), tuple(memory)
         pauses.clear()
         besides.clear()
+        memory.clear()
         return told

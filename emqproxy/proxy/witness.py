@@ -11,16 +11,8 @@ import contextlib
 from collections.abc import Iterable
 from typing import Final
 
-from emqproxy.locks.events import (
-    AnyFact,
-    Blinded,
-    Instant,
-    Met,
-    PerhapsGranted,
-    Place,
-    Sighted,
-    Window,
-)
+from emqproxy.locks.events import AnyFact, Blinded, Instant, Met, PerhapsGranted, Place, Sighted, Window
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.flights import perhaps
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import Action, Decision
@@ -219,6 +211,10 @@ class Witness:
         """Redis has ended all connections, or another answers: it may have lost what it had. No lock is sure to live
         from here on, until it is proved."""
         self.looks.later(self._doubt, b"", clock.now())
+
+    def info(self, memory: Memory) -> None:
+        """Redis said how it is with its memory."""
+        self.teller.memory(memory)
 
     def _doubt(self, _: bytes, now: Instant) -> None:
         with contextlib.suppress(Exception):  # law 9, for want of a connection that could be made blind

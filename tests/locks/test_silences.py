@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from emqproxy.locks.evictions import Memory
+from emqproxy.locks.notes import MS
 from tests.locks.noting import Story
 
 
@@ -97,6 +99,44 @@ def test_a_lock_that_should_have_lived():
     assert held(1000).cause(1500, "released", outcome="refused", code=-3) == "not_in_active"
     late = held(500, 1000).cause(5500, "released", outcome="refused", code=-3, idle_ms=4500, burst=2)
     assert late == "not_in_active", "it was held until then, says the answer"
+
+
+def test_a_lock_that_vanished_while_redis_evicted_keys():
+    full = Memory(0, "volatile-lru", 1 << 20, 5)
+    story = held(1000)
+    story.doctor.evictions.heard(full._replace(at=500 * MS))
+    story.doctor.evictions.heard(full._replace(at=1400 * MS, evicted_keys=12))
+    found = story.say(1500, "not_mine")
+    assert found is not None
+    assert found.cause == "eviction_suspected"
+    assert found.because == (
+        "The lock should have lived 1.5 s more, and nobody was seen ending it; Redis evicted 7 keys in the last 1.0 s "
+        "(maxmemory 1048576 bytes, maxmemory-policy volatile-lru), and it may be one of them."
+    )
+    assert story.say(9000, "absent", code=-2) == found, "one incident"
+
+
+def test_no_eviction_is_suspected_where_none_was_counted_since():
+    full = Memory(0, "volatile-lru", 1 << 20, 5)
+    for last in (full, full._replace(evicted_keys=12, policy="noeviction"), full._replace(evicted_keys=1)):
+        story = held(1000)
+        story.doctor.evictions.heard(full._replace(at=500 * MS))
+        story.doctor.evictions.heard(last._replace(at=1400 * MS))
+        assert story.cause(1500, "not_mine") == "lock_vanished_early", last
+    before = held(1000)
+    before.doctor.evictions.heard(full._replace(at=500 * MS))
+    before.doctor.evictions.heard(full._replace(at=900 * MS, evicted_keys=12))
+    assert before.cause(1500, "not_mine") == "lock_vanished_early", "it lived after that"
+
+
+def test_what_is_explained_otherwise_is_no_eviction():
+    full = Memory(500 * MS, "allkeys-lru", 1 << 20, 5)
+    for conn, cause in ((None, "failover_lost_lock"), (1, "eviction_suspected")):
+        story = held(1000)
+        story.doctor.evictions.heard(full)
+        story.close(1200, conn=conn)
+        story.doctor.evictions.heard(full._replace(at=1400 * MS, evicted_keys=12))
+        assert story.cause(1500, "not_mine") == cause
 
 
 def test_a_worker_that_talks_and_does_not_renew():

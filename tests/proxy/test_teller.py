@@ -8,6 +8,7 @@ from emqproxy.locks.events import (
     Blinded,
     Granted,
     Lapsed,
+    Met,
     Nothing,
     NotMine,
     PerhapsGranted,
@@ -16,6 +17,7 @@ from emqproxy.locks.events import (
     Sighted,
     Window,
 )
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import PASS, Action, Charge, Decision, Rule
 from emqproxy.locks.verdicts import Verdict
@@ -54,6 +56,20 @@ class Desk:
     @property
     def records(self) -> list[Record]:
         return [one for one in self.told if isinstance(one, Record)]
+
+
+def test_what_redis_says_of_its_memory_goes_once_with_the_next_line() -> None:
+    desk = Desk()
+    first, full = Memory(1, "volatile-lru", 1 << 20, 0), Memory(3, "volatile-lru", 1 << 20, 7)
+    for memory in (first, first._replace(at=2), full):
+        desk.teller.memory(memory)
+    desk.says(Granted(*about(1), 30_000), Line("acquire", "ok"), None)
+    desk.says(Released(*about(2)), Line("finish", "ok"), None)
+    desk.teller.memory(full._replace(at=4, evicted_keys=8))
+    desk.teller.watch(10**15)
+    assert [record.memory for record in desk.records] == [(first, first._replace(at=2), full), ()]
+    desk.teller.connection("opened", Met(Place(1, 0), Window(5, 5)), PEER)
+    assert desk.records[-1].memory == (full._replace(at=3), full._replace(at=4, evicted_keys=8))
 
 
 def about(number: int, conn: int = 1, token: bytes = b"a:1") -> tuple[Place, Window, Any, Any, bytes]:

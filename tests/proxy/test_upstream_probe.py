@@ -10,22 +10,28 @@ from pathlib import Path
 import pytest
 
 from emqproxy.config import Upstream
+from emqproxy.locks.evictions import Memory
 from emqproxy.proxy.upstream import Connector
-from emqproxy.proxy.upstream_probe import UpstreamProbe
+from emqproxy.proxy.upstream_probe import MEMORY_EVERY, UpstreamProbe
 from tests.processes import RedisServer, free_port
 from tests.tls import tls_redis
 
 INTERVAL_S = 0.02
 
 
-def probing(url: str, look: Callable[[UpstreamProbe, list[str]], Awaitable[None]]) -> None:
+def probing(
+    url: str,
+    look: Callable[[UpstreamProbe, list[str]], Awaitable[None]],
+    memory: Callable[[Memory], None] = lambda _: None,
+) -> None:
     async def run() -> None:
         told: list[str] = []
 
         def again() -> None:
             told.append("another")
 
-        probe = UpstreamProbe(Connector(Upstream.parse(url)), time.monotonic_ns, told.append, INTERVAL_S, again)
+        connector = Connector(Upstream.parse(url))
+        probe = UpstreamProbe(connector, time.monotonic_ns, told.append, again, memory, INTERVAL_S)
         probe.start()
         try:
             await asyncio.wait_for(look(probe, told), 20)
@@ -131,6 +137,46 @@ def test_credentials(credentials: str, answered: bool, error: str | None) -> Non
         probing(f"redis://{credentials}127.0.0.1:{server.port}", look)
 
 
+@pytest.mark.parametrize("policy", ["noeviction", "volatile-lru", "allkeys-random"])
+def test_what_it_does_when_memory_is_full(redis_server: RedisServer, policy: str) -> None:
+    """Where keys may be evicted, the count comes with each probe; else memory is asked for now and then."""
+    heard: list[Memory] = []
+
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        await until(lambda: len(heard) > 2)
+        assert {(each.policy, each.maxmemory_bytes, each.evicted_keys) for each in heard} == {(policy, 1 << 30, 0)}
+        assert [each.at for each in heard] == sorted(each.at for each in heard)
+        redis_server.call("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+        await until(lambda: heard[-1].policy == "volatile-ttl")
+
+    redis_server.call("CONFIG", "SET", "maxmemory", str(1 << 30))
+    redis_server.call("CONFIG", "SET", "maxmemory-policy", policy)
+    probing(redis_server.url, look, heard.append)
+
+
+def test_where_info_is_forbidden_nothing_is_known_of_memory(redis_server: RedisServer) -> None:
+    heard: list[Memory] = []
+
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        seen: set[int | None] = set()
+        await until(lambda: seen.add(probe.answered_at) or len(seen) > 2 * MEMORY_EVERY)
+        assert (heard, probe.error, probe.redis_version) == ([], None, None)
+
+    redis_server.call("ACL", "SETUSER", "poor", "on", ">s3cret", "~*", "+@all", "-info")
+    probing(f"redis://poor:s3cret@127.0.0.1:{redis_server.port}", look, heard.append)
+
+
+def test_where_a_password_is_wanted_that_it_has_not_each_answer_is_one() -> None:
+    async def look(probe: UpstreamProbe, _: list[str]) -> None:
+        assert await probe.first_attempt()
+        seen: set[tuple[int | None, str | None]] = set()
+        await until(lambda: seen.add((probe.answered_at, probe.error)) or len(seen) > 10)
+        assert {error for _, error in seen} == {None}
+
+    with RedisServer(requirepass="s3cret") as server:
+        probing(f"redis://127.0.0.1:{server.port}", look)
+
+
 def test_a_cluster_is_told_once_per_connection() -> None:
     async def look(probe: UpstreamProbe, told: list[str]) -> None:
         await until(lambda: told)
@@ -153,7 +199,7 @@ def test_a_server_that_is_no_redis_does_not_end_it() -> None:
         async with server:
             port = server.sockets[0].getsockname()[1]
             connector = Connector(Upstream("tcp", "127.0.0.1", port))
-            probe = UpstreamProbe(connector, time.monotonic_ns, print, INTERVAL_S)
+            probe = UpstreamProbe(connector, time.monotonic_ns, print, interval_s=INTERVAL_S)
             probe.start()
             assert not await probe.first_attempt()
             first = probe.error

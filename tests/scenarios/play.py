@@ -125,9 +125,11 @@ class Play:
 
 
 @contextlib.contextmanager
-def stage(redis: RedisServer) -> Iterator[EmqProxy]:
-    """A sidecar whose journal, when it has ended, is judged again, and nothing is said otherwise."""
-    with EmqProxy(redis.url, env={"OTEL_SDK_DISABLED": "true"}) as proxy:
+def stage(redis: RedisServer, *args: str, user: str = "") -> Iterator[EmqProxy]:
+    """A sidecar whose journal, when it has ended, is judged again, and nothing is said otherwise; `user` is its own
+    probe's name and password."""
+    url = redis.url.replace("://", f"://{user}@") if user else redis.url
+    with EmqProxy(url, *args, env={"OTEL_SDK_DISABLED": "true"}) as proxy:
         yield proxy
         proxy.end()
         differing = list(rejudged(proxy.journal_path.read_bytes().splitlines(keepends=True)))
