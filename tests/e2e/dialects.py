@@ -35,8 +35,13 @@ class Wire:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection((LOOPBACK, port), timeout=30)
         self._reader = hiredis.Reader()
+        self.asked: list[str] = []
+        """The names of what was written."""
+        self.heard: list[Any] = []
+        """Its answers, in their order."""
 
     def write(self, *commands: Words) -> None:
+        self.asked += [str(words[0]) for words in commands]
         parts = (inline(*(w if isinstance(w, bytes) else str(w) for w in words)) for words in commands)
         self._socket.sendall(b"".join(parts))
 
@@ -45,6 +50,7 @@ class Wire:
             data = self._socket.recv(65_536)
             assert data, "the connection was closed"
             self._reader.feed(data)
+        self.heard.append(reply)
         return reply
 
     def pipeline(self, *commands: Words) -> list[Any]:
