@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from emqproxy.locks.events import AnyFact, Blinded, Instant, Met, PerhapsGranted, Place, Sighted, Window
-from emqproxy.locks.evictions import Memory
 from emqproxy.locks.flights import perhaps
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.policy import Action, Decision
@@ -56,6 +55,7 @@ class Witness:
         self.began = clock.now()
         self._consulting = Consulting(self.began, ledger.locks_max)
         self.teller = Teller(bus, lag, self._surmised, self._consulting)
+        self.info = self.teller.memory
         self.judge = Judge(catalogue, ledger, self._surmised)
         self._call_sites: dict[tuple[bytes, str, str, str, int], tuple[CallSite, Times]] = {}
         """Made once for each script, way of calling it, and what it was known as: of one sha that may change."""
@@ -142,6 +142,8 @@ class Witness:
                 self._learn(watched, exchange)
             if known is None:
                 continue
+            if exchange.opened > command.opened:
+                known = self._run(watched, known, exchange.opened)
             operation = known.operation
             happenings: Iterable[Happening] = operation.happenings(exchange, Place(watched.conn, command.request))
             if known.decision is not None and known.decision.charge is not None:
@@ -167,6 +169,12 @@ class Witness:
                     told = Spoken(line, watched.peer, call, known.decision, known.idle_ms, known.sent, heard)
                     self.teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
+
+    def _run(self, watched: Watched, queued: Asked, executed: Instant) -> Asked:
+        """A call inside MULTI ran when EXEC was sent, and it is late, or not, by that."""
+        for intent in queued.intents:
+            self._ledger.asked(intent, executed)
+        return queued._replace(sent=executed, idle_ms=self._consulting.idle_ms(watched, queued.intents, executed))
 
     def blinded(self, watched: Watched, reason: str, now: Instant) -> None:
         """Nothing more can be paired on a connection; bytes go on."""
@@ -211,10 +219,6 @@ class Witness:
         """Redis has ended all connections, or another answers: it may have lost what it had. No lock is sure to live
         from here on, until it is proved."""
         self.looks.later(self._doubt, b"", clock.now())
-
-    def info(self, memory: Memory) -> None:
-        """Redis said how it is with its memory."""
-        self.teller.memory(memory)
 
     def _doubt(self, _: bytes, now: Instant) -> None:
         with contextlib.suppress(Exception):  # law 9, for want of a connection that could be made blind

@@ -1,31 +1,12 @@
-"""Scenarios S12, S13, S15 to S17, S24, S29, S32, S33, S35 to S38: what the speaker did itself, or never had."""
+"""Scenarios S12, S13, S15 to S17, S24, S29, S32, S33, S36 to S38: what the speaker did itself, or never had."""
 
 from __future__ import annotations
 
-import hiredis
-
-from tests.proxy.hand import Hand
+from tests.scenarios.in_transactions import evals, queued, words_of
 from tests.scenarios.play import SHORT_MS, Play, calm
 from tests.scenarios.test_lost_in_time import renew_all
 from tests.scripts import talk
 from tests.scripts.talk import PREFIX, lock, sha_of, text_of
-
-
-def words_of(call: list[bytes | None]) -> list[bytes]:
-    return [word for word in call if word is not None]
-
-
-def evals(call: list[bytes | None], label: str) -> list[bytes]:
-    """A call with the script's text."""
-    return [b"EVAL", text_of(label), *words_of(call)[2:]]
-
-
-def queued(hand: Hand, *commands: list[bytes]) -> object:
-    """A transaction; what EXEC said."""
-    assert hand.wire.call("MULTI") == b"OK"
-    for command in commands:
-        assert hand.wire.call(*command) == b"QUEUED"
-    return hand.wire.call("EXEC")
 
 
 def test_s12_back_to_wait_then_finish(play: Play) -> None:
@@ -125,28 +106,6 @@ def test_s33_two_workers_with_one_token(play: Play) -> None:
     assert second.finish(play.job, "SAME") == -2
     assert play.causes()[0] == ("acquire", "ok", "fixed_token")
     assert [cause for _, _, cause in play.causes()[1:]] == ["already_moved_by_same_owner"]
-
-
-def test_s35_a_refusal_inside_a_transaction(play: Play) -> None:
-    owner, stranger = play.owner("a:1"), play.hand()
-    assert queued(stranger, evals(talk.finish(play.job, "x:1"), "moveToFinished-14")) == [-6]
-    assert play.causes() == [("finish", "refused", "never_owner")]
-    assert owner.finish(play.job, "a:1") == 0
-
-
-def test_s35_a_transaction_that_does_not_run(play: Play) -> None:
-    owner, watching = play.owner("a:1"), play.hand()
-    finish = evals(talk.finish(play.job, "a:1"), "moveToFinished-14")
-    watching.wire.call("WATCH", "emq:orders:seen")
-    play.redis.call("SET", "emq:orders:seen", play.job)
-    assert queued(watching, finish) is None
-    assert watching.wire.call("MULTI") == b"OK"
-    assert watching.wire.call(*finish) == b"QUEUED"
-    assert isinstance(watching.wire.call("NO-SUCH-COMMAND"), hiredis.ReplyError)
-    assert "EXECABORT" in str(watching.wire.call("EXEC"))
-    assert [line["op"] for line in play.lines() if line["outcome"] == "ok"] == ["acquire"]
-    assert {cause for _, _, cause in play.causes()} <= {"server_refused"}
-    assert owner.finish(play.job, "a:1") == 0
 
 
 def test_s36_noscript_and_then_the_text(play: Play) -> None:
