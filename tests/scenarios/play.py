@@ -118,7 +118,13 @@ class Play:
 
     def stood_still(self) -> bool:
         """Whether emqproxy did, as it says itself, for as long as makes a difference here."""
-        return any(line["lag_us"] >= STILL_US or line["cause"] == "proxy_pause" for line in self.lines())
+        late = any(line["lag_us"] >= STILL_US or line["cause"] == "proxy_pause" for line in self.lines())
+        return late or self.still_ms() >= STILL_US / 1000
+
+    def still_ms(self) -> float:
+        """For how long emqproxy stood still in all, as it says: no age of a renewal counts that."""
+        since = lines_so_far(self.proxy)[self._begun :]
+        return sum(closed - opened for line in since for opened, closed in line["replay"].get("pauses", ())) / 1e6
 
     def _mine(self, line: Line) -> bool:
         return line["job"] is None or line["job"].startswith(f"{self.name}-")

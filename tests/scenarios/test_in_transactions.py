@@ -105,8 +105,8 @@ def test_s35_a_renewal_is_late_by_when_exec_was_sent(play: Play) -> None:
     assert owner.wire.call("EXEC") == [[]]
     (line,) = play.lines("renew")
     assert (line["grade"], line["cause"]) == ("critical", "renewal_late")
-    assert line["idle_ms"] > 3000
-    assert 0 < line["remaining_ms"] < 480
+    assert line["idle_ms"] > 3000, "since it was queued"
+    assert 0 < line["remaining_ms"] < 480 + play.still_ms()
 
 
 @calm
