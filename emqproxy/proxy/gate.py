@@ -49,7 +49,7 @@ class Gate:
         self._house, self._watched, self._watcher, self._road = house, watched, watcher, road
         self._waiting: deque[tuple[bytes, Instant]] = deque()
         self._turn: asyncio.Handle | None = None
-        self._shut = False
+        self._shut = self._busy = False
         self.last_words = b""
         """What the client is told when the connection is closed."""
 
@@ -105,13 +105,18 @@ class Gate:
 
     def _next(self) -> None:
         was_waiting, self._turn = self._turn is not None, None
-        self._slice()
-        if self._waiting:
+        session = self._watched.session
+        if self._waiting and not session.waits:
+            self._slice()
+        waits = session.waits and not self._shut
+        if self._waiting and not waits:
             self._turn = asyncio.get_running_loop().call_soon(self._next)
         if self._waiting or was_waiting:  # time must not overtake what a client sent in time
-            self._house.witness.looks.hold(self, self._waiting[0][1] if self._waiting else None)
-        if was_waiting != (self._turn is not None):
-            self._road.gate_busy(self._turn is not None)
+            # ... but what waits for an answer, behind half a command, may wait for ever
+            self._house.witness.looks.hold(self, self._waiting[0][1] if self._waiting and not waits else None)
+        if self._busy != (waits or self._turn is not None):
+            self._busy = not self._busy
+            self._road.gate_busy(self._busy)
 
     def _slice(self) -> None:
         data, now = self._waiting.popleft()
@@ -123,7 +128,7 @@ class Gate:
         session.judge_bytes = self._house.witness.judge.judge_bytes
         try:
             self._house.witness.looks.run()  # what others are known to have done is known first
-            passed = session.from_client_judged(data, now, self._judge)
+            passed = session.from_client_judged(data, now, self._judge) + session.question(now)
         except Exception as fault:  # noqa: BLE001  law 9: a fault of ours closes this connection
             self._watcher.fault(fault, now)
             self._end("a fault of emqproxy's own", now)
@@ -155,10 +160,14 @@ class Gate:
         try:
             if exchanges:
                 self._house.witness.answered(self._watched, exchanges)
+            if not self._shut and (asked := self._watched.session.question(now)):
+                self._road.send(asked, now)
         except Exception as fault:  # noqa: BLE001  law 9
             self._watcher.fault(fault, now)
         if (reason := self._watched.session.blinded) is not None:
             self._end(reason, now)
+        elif self._busy and self._turn is None and not self._shut:
+            self._next()
 
     def _end(self, reason: str, now: Instant) -> None:
         if self._shut:

@@ -34,7 +34,7 @@ class Intake:
         self.refused = 0
         """Slots in line whose answer is ours."""
         self._line = line
-        self._sent = Sent()
+        self.sent = Sent()
         self._number = 0
         self._silent = 0
         self._moves = 0
@@ -52,7 +52,7 @@ class Intake:
             elif item:
                 self._plain(item)
             else:
-                self._sent.skip = False  # an empty command is no command, and yet uses up a SKIP
+                self.sent.skip = False  # an empty command is no command, and yet uses up a SKIP
             if self.blind is not None or self.quit:
                 break
         self._fresh = len(self._line) - before if commands else 0
@@ -121,7 +121,7 @@ class Intake:
             slot.rule, slot.command, slot.text = Rule.REFUSED, None, answer
             self.refused += 1
         self._fresh = 0
-        return self._sent.multi
+        return self.sent.multi
 
     def drop_words(self, command: Command) -> None:
         """The words are no longer needed."""
@@ -137,12 +137,12 @@ class Intake:
         """A reply that may have changed the database came: `db` is the database now."""
         self._moves -= 1
         if not self._moves:
-            self._sent.db = db
+            self.sent.db = db
 
     # ---------------------------------------------------------------- one command
 
     def _plain(self, count: int) -> None:
-        sent = self._sent
+        sent = self.sent
         if sent.off:
             return
         if sent.skip:
@@ -155,7 +155,7 @@ class Intake:
 
     def _append(self, slot: Slot) -> None:
         if not slot.silent:
-            slot.guarded, self._sent.guard = self._sent.guard, False
+            slot.guarded, self.sent.guard = self.sent.guard, False
         self._moves += slot.moves_db
         self._line.append(slot)
 
@@ -172,7 +172,7 @@ class Intake:
 
     def _change(self, rule: Rule, request: Request, now: int) -> None:
         """A command after which the connection is in another state."""
-        words, sent = request.words, self._sent
+        words, sent = request.words, self.sent
         name = words[0] or b""
         if rule is Rule.BLIND:
             self.close(blind_reason(name), now)
@@ -218,8 +218,8 @@ class Intake:
     def _appended(self, name: bytes, words: list[Word], now: int) -> Command:
         """A command of interest, in line."""
         self._number += 1
-        command = Command(name, words, self._number, self._sent.db_now, now)
-        silent = self._sent.silenced()
+        command = Command(name, words, self._number, self.sent.db_now, now)
+        silent = self.sent.silenced()
         self._silent += silent
         self._append(Slot(Rule.SCRIPT, now, command=command, silent=silent))
         return command
@@ -229,7 +229,7 @@ class Intake:
         return self._appended(request.words[0] or b"", request.words, now)
 
     def _transaction(self, rule: Rule, request: Request, now: int) -> None:
-        sent = self._sent
+        sent = self.sent
         # Refused for its arity; EXEC then aborts the transaction all the same, the others change nothing.
         malformed = request.length != 1
         if malformed and rule is not Rule.EXEC:
@@ -245,11 +245,11 @@ class Intake:
             self._append(Slot(rule, now, moves_db=moves))
 
     def _reset(self, now: int) -> None:
-        self._sent.reset()
+        self.sent.reset()
         self._append(Slot(Rule.RESET, now, moves_db=True))
 
     def _client(self, request: Request, now: int) -> None:
-        words, sent = request.words, self._sent
+        words, sent = request.words, self.sent
         sub = (words[1] or b"").upper() if len(words) > 1 else b""
         if sub == b"SETNAME" and request.length == 3 and not (sent.off or sent.skip):
             self._append(Slot(Rule.CLIENT, now, text=words[2]))
@@ -273,12 +273,12 @@ class Intake:
             sent.off = sent.off or way == b"OFF"
 
     def _subscription(self, rule: Rule, name: bytes, request: Request, now: int) -> None:
-        if self._sent.multi:
+        if self.sent.multi:
             self.close(f"{name.decode()} inside MULTI", now)
         elif rule is Rule.SUBSCRIBE and request.length == 1:
             self._plain(1)
         else:
-            self._sent.subscribed = True
+            self.sent.subscribed = True
             self._append(Slot(rule, now, replies=request.length - 1, name=name))
 
     def _settings(self, rule: Rule, words: list[Word], now: int) -> None:
@@ -290,9 +290,9 @@ class Intake:
         if number is None or number < 0 or len(words) != 2:
             self._plain(1)
             return
-        inside = self._sent.multi
+        inside = self.sent.multi
         if inside:
-            self._sent.multi_db = number
+            self.sent.multi_db = number
         else:
-            self._sent.db = number
+            self.sent.db = number
         self._append(Slot(rule, now, value=number, moves_db=not inside))

@@ -64,6 +64,11 @@ class Sent(msgspec.Struct):
         """The database the next command will run in."""
         return self.db if self.multi_db is None else self.multi_db
 
+    @property
+    def heard(self) -> bool:
+        """A command that is sent now is answered for certain, and the answer is its own."""
+        return not (self.off or self.skip or self.guard)
+
     def silenced(self) -> bool:
         """Whether this command's answer is kept back; takes the SKIP with it."""
         silent = self.off or self.skip

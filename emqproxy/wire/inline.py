@@ -11,6 +11,7 @@ _ENDS: Final = frozenset(b" \t\n\r")
 """A vertical tab or form feed may stand before a word, and does not end one."""
 _ODD: Final = frozenset(b"\"'\v\f")
 _ESCAPES: Final = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
+_NOT_PLAIN: Final = frozenset(b"\"'\x7f") | (frozenset(range(32)) - frozenset(b"\t"))
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -22,6 +23,16 @@ def read_line(line: bytes) -> list[bytes]:
     if words is None:
         raise ClientWireError("unbalanced quotes in an inline command")
     return words
+
+
+def unquoted(line: bytes) -> list[bytes]:
+    """The words of a line, or of its begin, without quotes or control characters. Raises ClientWireError."""
+    if len(line) > LINE_BYTES_MAX:
+        raise ClientWireError("an inline command that is too long")
+    text = line[:-1] if line.endswith(b"\r") else line
+    if not _NOT_PLAIN.isdisjoint(text):
+        raise ClientWireError("an inline command with quotes or control characters; write it as multibulk")
+    return text.split()
 
 
 def split_inline(line: bytes) -> list[bytes] | None:

@@ -20,13 +20,12 @@ Limits, each with its reason:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from emqproxy.wire.alike import StrangerRule
 from emqproxy.wire.frames import (
     COUNT_MAX,
     CRLF,
-    LINE_BYTES_MAX,
     NAME_BYTES_MAX,
     WINDOW_BYTES,
     ZERO_IN_NAME,
@@ -34,7 +33,8 @@ from emqproxy.wire.frames import (
     head_of,
     strict_int,
 )
-from emqproxy.wire.items import NO_COMMAND, Item, Request
+from emqproxy.wire.inline import unquoted
+from emqproxy.wire.items import NO_COMMAND, Held, Item, Piece, Request
 
 WORD_BYTES: Final = 64
 """What a held word takes beside its bytes."""
@@ -44,20 +44,9 @@ EARLY_BYTES: Final = 64 * 1024
 """A command of which so much is held is asked after: it may be known by now that nobody needs to judge it."""
 HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 _PARTS: Final = {b"*%d" % count: 1 + 2 * count for count in range(1, 512)}
-_NOT_INLINE: Final = frozenset(b"\"'\x7f") | (frozenset(range(32)) - frozenset(b"\t"))
 
 Undecided = Callable[[Sequence["bytes | None"], int], bool]
 """Whether a command's first words, and how many it will have, leave open that somebody must judge it."""
-
-
-class Piece(NamedTuple):
-    """Bytes that go on together, or are refused together."""
-
-    raw: bytes
-    item: Item | None
-    """A command that is to be judged; how many others; None: a part of one whose end has not come."""
-    too_large: bool = False
-    """The command is larger than may be held: there are no bytes of it, and its item has its first words only."""
 
 
 class StrictReader:
@@ -77,8 +66,8 @@ class StrictReader:
         self._undecided = undecided or (lambda _words, _length: True)
         self._rest = b""
         """A line, or the CRLF behind a word, whose end has not come."""
-        self._count = self._left = 0
-        """Words of the open command, and those whose end has not come; no command is open where both are 0."""
+        self._count = self._left = self._longest = 0
+        """Words of the open command, those whose end has not come, and the longest; none is open where none is left."""
         self._words: list[bytes | None] | None = None
         """Of the open command, if it may have to be judged."""
         self._held = bytearray()
@@ -97,6 +86,14 @@ class StrictReader:
     def at_boundary(self) -> bool:
         """Nothing is open: what comes next begins a command."""
         return not self._left and not self._rest
+
+    @property
+    def held(self) -> Held | None:
+        """Of the open command, if it may have to be judged."""
+        return None if self._words is None or not self._left else Held(self._count, self._longest, self._taken())
+
+    def _taken(self) -> int:
+        return len(self._held) + WORD_BYTES * len(self._words or ())
 
     def feed(self, data: bytes) -> list[Piece]:
         """What may be judged and sent on now. Raises ClientWireError with `.args[1]` = the pieces before the fault."""
@@ -176,7 +173,7 @@ class StrictReader:
         if not 0 < count <= COUNT_MAX:
             raise ClientWireError("an empty command, or one of more words than Redis reads")
         self._count = self._left = count
-        self._words, self._named, self._dropped = [], False, False
+        self._words, self._longest, self._named, self._dropped = [], 0, False, False
         self._asked_at = min(EARLY_BYTES, self.held_bytes_max + 1)
         stop = data.find(CRLF, pos) + 2
         self._held += data[pos:stop]
@@ -193,7 +190,7 @@ class StrictReader:
         if self._words is not None:
             self._held += raw
             raw = b""
-            if len(self._held) + WORD_BYTES * len(self._words) >= self._asked_at and self._grows_too_large():
+            if self._taken() >= self._asked_at and self._grows_too_large():
                 out.append(Piece(b"", Request(self._words, self._count), too_large=True))
                 self._dropped, self._words, self._body = True, None, None
             elif over and self._words is not None:
@@ -209,7 +206,7 @@ class StrictReader:
     def _grows_too_large(self) -> bool:
         """Much of a command is held. It goes on unjudged if nobody needs to, else it is held on, up to the limit."""
         assert self._words is not None
-        taken = len(self._held) + WORD_BYTES * len(self._words)
+        taken = self._taken()
         self._asked_at = min(2 * taken, self.held_bytes_max + 1)
         if not self._named or not self._left:
             return taken > self.held_bytes_max
@@ -230,7 +227,7 @@ class StrictReader:
             if size < 0:
                 raise ClientWireError("a word of no length")
             pos = data.find(CRLF, pos) + 2
-            self._inside, self._payload = True, size
+            self._inside, self._payload, self._longest = True, size, max(size, self._longest)
             if not self._named and size > NAME_BYTES_MAX:
                 raise ClientWireError("a name that is longer than any command's")
             self._body = None if self._words is None else bytearray()
@@ -282,15 +279,10 @@ class StrictReader:
     def _inline(self, data: bytes, pos: int, out: list[Piece]) -> int:
         stop = data.find(b"\n", pos)
         line = data[pos : stop if stop >= 0 else len(data)]
-        if len(line) > LINE_BYTES_MAX:
-            raise ClientWireError("an inline command that is too long")
-        text = line[:-1] if line.endswith(b"\r") else line
-        if not _NOT_INLINE.isdisjoint(text):
-            raise ClientWireError("an inline command with quotes or control characters; write it as multibulk")
+        words: list[bytes | None] = [*unquoted(line)]
         if stop < 0:
             self._rest = data[pos:]
             return len(data)
-        words: list[bytes | None] = [*text.split()]
         item: Item = NO_COMMAND
         if words:
             item = Request(words, len(words)) if self._must_be_judged(words) else 1

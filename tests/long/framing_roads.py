@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from emqproxy.session.exchange import Command
 from emqproxy.session.gated import PLACEHOLDER, REJECTED_WHEN_QUEUEING, GatedSession
-from emqproxy.wire.strict import Piece
+from emqproxy.wire.items import Piece
 from tests.long.framing_checks import check_pairing, check_reader, cut
 from tests.long.framing_inputs import CANARY
 from tests.processes import RedisServer

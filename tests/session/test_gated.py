@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from emqproxy.session.exchange import NOT_RUN, ErrorReply, Missing
-from emqproxy.session.gated import PLACEHOLDER, REJECTED_WHEN_QUEUEING, UNPROVEN_BYTES_MAX
+from emqproxy.session.gated import PLACEHOLDER, REJECTED_WHEN_QUEUEING
+from emqproxy.session.standing import UNPROVEN_BYTES_MAX
 from tests.session.gated_talk import ABORTED, Asked, Gated, answers, expected, numbered, refusal
 from tests.session.talk import pieces, words
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 
 from emqproxy.wire.frames import LINE_BYTES_MAX, NAME_BYTES_MAX, WINDOW_BYTES, ClientWireError
-from emqproxy.wire.items import NO_COMMAND, Item, Request
+from emqproxy.wire.items import NO_COMMAND, Item, Piece, Request
 from emqproxy.wire.requests import RequestReader
-from emqproxy.wire.strict import EARLY_BYTES, Piece, StrictReader
+from emqproxy.wire.strict import EARLY_BYTES, StrictReader
 from tests.session.talk import pieces as cut_at
 from tests.session.talk import words as command
 

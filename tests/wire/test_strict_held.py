@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from emqproxy.wire.frames import COUNT_MAX
-from emqproxy.wire.items import Request
-from emqproxy.wire.strict import EARLY_BYTES, WORD_BYTES, Piece, StrictReader
+from emqproxy.wire.items import Piece, Request
+from emqproxy.wire.strict import EARLY_BYTES, WORD_BYTES, StrictReader
 from tests.session.talk import pieces as cut_at
 from tests.session.talk import words as command
 from tests.wire.test_strict import LOCK, MARK, MARKED, WANTED, bytewise, fed, reader
