@@ -94,15 +94,16 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
 
     lines: list[JournalLine] = []
     reader, left_out = LineReader(JournalLine), 0
-    needle, seen = _needle(key), 0
+    needle, journal = _needle(key), False
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
             for raw in raw_lines(opened):
-                seen += 1
-                if needle not in raw and b'"op":"wipe"' not in raw and b'"effect":"met"' not in raw:
+                may = needle in raw or b'"op":"wipe"' in raw or b'"effect":"met"' in raw
+                if journal and not may:
                     continue
                 line = reader.read(raw)
-                if line is None or not _concerns(line, key, db):
+                journal = journal or line is not None
+                if line is None or not may or not _concerns(line, key, db):
                     continue
                 if len(lines) < LINES_MAX:
                     lines.append(line)
@@ -112,8 +113,12 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
         reason = error.strerror if isinstance(error, OSError) else "no path"
         raise CommandError(f"--journal: {_printable(file)}: {reason}; write the path of a journal") from None
     if not any(line.key == key for line in lines):
-        where = "no line of a journal in it" if not seen else f"{_job(key, db)} is not in it"
-        raise CommandError(f"--journal: {_printable(file)}: {where}; write another FILE, or the job's key as it is")
+        where = f"{_job(key, db)} is not in it; write another FILE, or the job's key as it is"
+        if not journal:
+            where = "no line of a journal in it; write another FILE"
+            if reader.other_versions and not reader.unreadable:
+                where = "a journal of another version; use the release that wrote it"
+        raise CommandError(f"--journal: {_printable(file)}: {where}")
     lines.sort(key=lambda line: line.time)
     first = next(at for at, line in enumerate(lines) if line.key == key)
     last = max(at for at, line in enumerate(lines) if line.key == key)

@@ -18,6 +18,7 @@ from emqproxy.journal_timeline import lock_timeline
 from emqproxy.locks.notes import seconds
 from emqproxy.timeline_drawing import DrawnTimeline
 
+_LOST_SHOWN: Final = 5
 EVENTS_MAX: Final = 200
 """That are shown: of more, the first and the last; --json has all."""
 _FIGURE: Final = re.compile(r"(\d) (ms|s)\b")
@@ -56,7 +57,13 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
             _wrapped(f"{advice.cause}: {advice.words}", console, "  ", head=len(advice.cause), style="bold")
     elif not any(event.outcome in _BAD or event.cause for event in story.events):
         console.print()
-        console.print(Text("Nothing went wrong with its lock, as far as was seen.", "green"))
+        lost = list(dict.fromkeys(each.who for each in story.holdings if each.end in {"lapse", "reap", "taken"}))
+        if not lost:
+            console.print(Text("Nothing went wrong with its lock, as far as was seen.", "green"))
+            return
+        who = ", ".join(lost[:_LOST_SHOWN]) + (" and others" if len(lost) > _LOST_SHOWN else "")
+        words = f"{who} lost the lock without a word: it ended, hung, or lost its connection"
+        _wrapped(f"Nobody was refused; but {words}.", console, "", hanging="")
 
 
 def _event(event: Event, console: Console, *, days: bool) -> None:

@@ -140,9 +140,9 @@ class _Shown:
             sys.stdout.write(f"(and {self._lines - SHOWN_MAX} lines more)\n")
         notes = told.notes[:SHOWN_MAX]
         if reader.unreadable:
-            notes.append(f"{reader.unreadable} lines are no journal's (torn, or of another program): passed over")
+            notes.append(f"{_lines(reader.unreadable)} no journal's (torn, or of another program): passed over")
         if reader.other_versions:
-            notes.append(f"{reader.other_versions} lines are of another version of the journal: passed over")
+            notes.append(f"{_lines(reader.other_versions)} of another version of the journal: passed over")
         if counts.unseen:
             notes.append(f"{counts.unseen} lines rest on what is missing, and were not compared")
         if counts.figures:
@@ -150,8 +150,12 @@ class _Shown:
         for note in notes:
             sys.stdout.write(_printable(note[:1].upper() + note[1:]) + ".\n")
         lines = f"{counts.lines} lines of {counts.runs} {'run' if counts.runs == 1 else 'runs'}"
-        verdict = "none differs" if not counts.differing else f"{counts.differing} differ"
+        verdict = {0: "none differs", 1: "1 differs"}.get(counts.differing, f"{counts.differing} differ")
         sys.stdout.write(f"{lines}, {counts.judged} verdicts judged again: {verdict}.\n")
+
+
+def _lines(number: int) -> str:
+    return "1 line is" if number == 1 else f"{number} lines are"
 
 
 def _printable(text: str) -> str:

@@ -111,4 +111,13 @@ def test_a_job_that_was_not_seen(
     assert (code, "is not among the jobs that it heard of last" in err) == (2, True)
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
-    assert "no line of a journal in it" in run(capsys, "emq:orders:1", "--journal", str(empty))[2]
+    for content, told in (
+        (b"", "no line of a journal in it"),
+        (b"\xff\x00binary\n" * 9, "no line of a journal in it"),
+        (b'{"a":1}\n', "no line of a journal in it"),
+        (b'{"v":2,"job":"1"}\n', "a journal of another version"),
+        (b'{"v":2,"job":"other"}\n', "a journal of another version"),
+    ):
+        empty.write_bytes(content)
+        code, out, err = run(capsys, "emq:orders:1", "--journal", str(empty))
+        assert (code, out, told in err, err.count("\n")) == (2, "", True, 1), content

@@ -13,7 +13,7 @@ from emqproxy import explain_words
 from emqproxy.explain_story import Names, tell
 from emqproxy.explain_words import EVENTS_MAX
 from emqproxy.journal_lines import JournalLine
-from tests.observer.records_factory import Story
+from tests.observer.records_factory import OTHER_TOKEN, Story
 from tests.test_explain_story import JOB, lost, read
 
 
@@ -38,6 +38,14 @@ def test_a_healthy_job(tmp_path: Path) -> None:
     out = shown(read(tmp_path, story.acquire(0), story.renew(10_000), story.finish(12_000)), left_out=3)
     assert "Nothing went wrong with its lock, as far as was seen." in out
     assert "3 of its lines were not kept" in out
+
+
+def test_a_job_that_was_lost_without_a_word(tmp_path: Path) -> None:
+    story, other = Story(), Story(token=OTHER_TOKEN)
+    out = shown(read(tmp_path, story.acquire(0), story.lapse(30_000), other.acquire(40_000), other.finish(41_000)))
+    assert "Nothing went wrong" not in out
+    words = " ".join(out.split())
+    assert "Nobody was refused; but emq:b3JkZXJz:w:one lost the lock without a word: it ended, hung, or lost" in words
 
 
 def test_a_terminal_does_not_act_upon_names(tmp_path: Path) -> None:
