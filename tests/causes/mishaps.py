@@ -271,15 +271,19 @@ async def vanished(w: Scene) -> None:
 
 async def lock_deleted(w: Scene) -> None:
     """The lock is deleted by hand, through us, past us, or evicted; or lost in a failover that kept the job."""
+    heard = w.memory(7)
     worker, by = await crew(w), other(w)
     held = w.chance.choice(worker.held)
     key = b"emq:orders:%s:lock" % held[0].encode()
     how = w.chance.choice(("lock_deleted_by", "deleted_past_us", "evicted", "failover_lost_lock"))
+    if how == "evicted" and heard and w.chance.random() < 0.7:
+        how = "evicted_and_counted"
     w.recorder.dropped(held[0], how, clock.now())
     if how == "lock_deleted_by":
         await w.link(by).ask(asks.plain(w.chance.choice((b"DEL", b"UNLINK")), key))
     else:
         w.aside("DEL", key)
+        w.memory(8 if how == "evicted_and_counted" else 7)
     if how == "failover_lost_lock":
         w.lose_redis()
         worker.reconnect()

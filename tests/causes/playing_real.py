@@ -25,6 +25,8 @@ ALONE: Final = {
 }  # fmt: skip
 """They befall the whole server, or the whole sidecar."""
 AT_ONCE: Final = 12
+STILL_S: Final = 15
+"""No lock of these stories lives longer."""
 RAW: Final = {"EMQPROXY_TRACE__TOKEN": "raw"}
 
 
@@ -72,18 +74,22 @@ def _play(groups: Sequence[Sequence[Mishap]], seed: int, figures: Figures) -> No
         backing.close()
         proxy.end()
         lines = proxy.journal()
+    pauses = [pause for line in lines for pause in line["replay"].get("pauses", ())]
     by_client: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in sorted(lines, key=lambda line: int(line["seq"])):
         if line.get("client"):
             by_client[line["client"]].append(line)
     for scene, mishap in scenes:
         own = sorted((line for link in scene.links for line in by_client[link.client]), key=lambda n: int(n["seq"]))
-        figures.add(filter(None, map(_stated, own)), scene.recorder, f"real {scene.seed} {mishap.__name__}")
+        stated = filter(None, (_stated(line, pauses) for line in own))
+        figures.add(stated, scene.recorder, f"real {scene.seed} {mishap.__name__}")
 
 
-def _stated(line: dict[str, Any]) -> Stated | None:
+def _stated(line: dict[str, Any], pauses: Sequence[tuple[int, int]]) -> Stated | None:
     if line["outcome"] in {"unknown", "told"} or line["op"] in {"conn", "sweep", "wipe"}:
         return None
     key = (line["client"], line.get("job"), line.get("token") or "", line["op"])
     note = f"[seq {line['seq']} {line['outcome']} {line.get('code')} idle {line.get('idle_ms')}]"
-    return Stated(key, line.get("cause"), line.get("because") or "", None, line.get("idle_ms"), note)
+    since = int(line["opened_ns"]) - STILL_S * 10**9
+    still_ms = sum(end - begin for begin, end in pauses if since <= end and begin <= line["closed_ns"]) / 1e6
+    return Stated(key, line.get("cause"), line.get("because") or "", None, line.get("idle_ms"), note, still_ms)

@@ -112,6 +112,10 @@ class Scene:
         """Redis ends all connections."""
         raise NotImplementedError
 
+    def memory(self, evicted: int) -> bool:
+        """The sidecar's probe hears how many keys Redis has evicted; False where it cannot be arranged."""
+        raise NotImplementedError
+
     def words(self, ask: Ask, ttl: object) -> list[bytes]:
         """As it is sent in this queue, at this time."""
         now_ms = b"%d" % (_EPOCH_MS + clock.now() // MS)

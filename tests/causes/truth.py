@@ -15,6 +15,7 @@ TIMELY: Final = frozenset({"renew_config", "renew_stopped", "unrenewed"})
 KIN: Final[dict[str, frozenset[str]]] = {
     # What nobody who only sees the wire can tell apart, and the word that covers it.
     "evicted": frozenset({"lock_vanished_early"}),
+    "evicted_and_counted": frozenset({"eviction_suspected"}),
     "deleted_past_us": frozenset({"lock_vanished_early"}),
     "lost_by_redis": frozenset({"lock_vanished_early"}),
     "unrenewed": frozenset({"expired_unswept"}),

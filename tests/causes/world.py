@@ -15,6 +15,7 @@ from typing import Any, Final
 import hiredis
 
 from emqproxy import logs
+from emqproxy.locks.evictions import Memory
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.proxy import clock
 from emqproxy.proxy.bus import Bus
@@ -188,6 +189,11 @@ class World(Scene):
             if link.open:
                 link.over()
         self.house.witness.estranged()
+
+    def memory(self, evicted: int) -> bool:
+        """The sidecar's probe hears how many keys Redis has evicted."""
+        self.house.witness.info(Memory(clock.now(), "volatile-lru", 1 << 30, evicted))
+        return True
 
     # ---------------------------------------------------------------- the sidecar
 

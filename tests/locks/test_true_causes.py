@@ -28,6 +28,18 @@ def test_a_wrong_cause_and_a_wrong_figure_are_seen():
     figures._judge(line, Expected("retaken"), "")
     assert (figures.wrong, figures.good) == (1, False)
     assert near("4.5 s", 4470)
+
+
+def test_what_emqproxy_stood_still_is_no_age():
+    late, true = Stated(("c:1", "1", "w:1", "renew"), None, "", None, None), Expected("renewal_late", True, 700.0, 1000)
+    for still_ms, wrong in ((0.0, 1), (50.0, 1), (98.0, 0)):
+        figures = Figures()
+        figures._judge(late._replace(still_ms=still_ms), true, "")
+        assert figures.decidable - figures.right == wrong, still_ms
+
+
+def test_figures_are_read_as_they_are_told():
+    assert near("4.5 s", 4470)
     assert not near("480 ms", 490)
 
 
