@@ -70,6 +70,8 @@ class Claim(msgspec.Struct, eq=False, gc=False):
     queue: Queue
     last: Acquisition
     former: list[Acquisition]
+    past: list[tuple[bytes, int]]
+    """Tokens and connections of acquisitions that nothing rests on any more: their use still shows a pool."""
 
 
 class Claims:
@@ -127,18 +129,18 @@ class Claims:
             return
         claim, conn = self._by_lock.get(intent.lock), intent.place.conn
         if claim is None:
-            self._keep(intent.lock, Claim(intent.queue, Acquisition(intent.token, conn, None, seen=False), []))
+            self._keep(intent.lock, Claim(intent.queue, Acquisition(intent.token, conn, None, seen=False), [], []))
             return
-        of_token = [each for each in (*claim.former, claim.last) if each.token == intent.token]
-        if of_token and (of_token[-1] is claim.last or not any(each.conn == conn for each in of_token)):
-            taker = of_token[-1].conn
-            if taker != conn:
-                self._pools.shared(intent.token, taker, conn)
+        acquired = [*claim.past, *((each.token, each.conn) for each in (*claim.former, claim.last))]
+        takers = [taker for token, taker in acquired if token == intent.token]
+        if takers and (claim.last.token == intent.token or conn not in takers) and takers[-1] != conn:
+            self._pools.shared(intent.token, takers[-1], conn)
 
     def _granted(self, fact: Granted) -> None:
         taken, claim = Acquisition(fact.token, fact.place.conn, fact.window), self._drop(fact.lock)
         self._bypassed.discard(fact.lock)
         former: list[Acquisition] = []
+        past: list[tuple[bytes, int]] = []
         if claim is not None and (last := claim.last).window is not None:
             # Where it is open which came first, who holds it is open, too: then only this one is known of.
             if last.window.closed >= fact.window.opened:
@@ -147,7 +149,10 @@ class Claims:
             else:
                 lost = claim.former if last.left else [*claim.former, last]
                 former = [a for a in lost if not _is_of(a, taken)][-FORMER_MAX:]
-        self._keep(fact.lock, Claim(fact.queue, taken, former))
+        if claim is not None:
+            over = ((a.token, a.conn) for a in (*claim.former, claim.last) if a not in former)
+            past = [*claim.past, *over][-FORMER_MAX:]
+        self._keep(fact.lock, Claim(fact.queue, taken, former, past))
 
     def _held(self, fact: LockFact) -> None:
         """A token held a job. Where it was not given it here, its process speaks through another sidecar, too."""

@@ -6,6 +6,7 @@ import pytest
 
 from emqproxy.locks import pools
 from emqproxy.locks.pools import Newest, Pools
+from tests.locks.test_claims import Seen
 
 
 def test_a_set_of_the_newest() -> None:
@@ -70,3 +71,27 @@ def test_memory_is_bounded_and_what_is_used_so_again_stays(monkeypatch: pytest.M
     assert known.has_conn(1)
     assert not known.has_token(b"80")
     assert len(known._tokens) == len(known._conns) == len(known._closed) == 10
+
+
+def test_a_pool_shows_itself_by_a_token_that_it_made_good_since() -> None:
+    """Its first token is used over its other connection when the job was taken again: that is a pool's doing still."""
+    seen = Seen()
+    for token, conn in [(b"a", 1), (b"b", 2), (b"c", 1)]:  # the third makes good what the first one lost
+        seen.fact("grant", token, conn)
+    seen.use(b"a", 3)
+    seen.fact("grant", b"d", 3)
+    assert seen.zombie(1) is None
+    seen.fact("grant", b"e", 4)
+    assert (seen.zombie(1), seen.zombie(2), seen.zombie(3)) == (None, b"e", None)
+
+
+@pytest.mark.parametrize("token", [b"a", b"b"])
+def test_who_uses_its_own_token_late_is_no_pool(token: bytes) -> None:
+    seen = Seen()
+    for number, given in enumerate([b"a", b"b", b"c"], 1):
+        seen.fact("grant", given, number)
+        seen.fact("released", given, number)
+    seen.fact("grant", token + b"2", 1 if token == b"a" else 2)
+    seen.use(token, 1 if token == b"a" else 2)
+    seen.fact("grant", b"e", 4)
+    assert seen.zombie(1 if token == b"a" else 2) == b"e"
