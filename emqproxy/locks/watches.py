@@ -26,6 +26,8 @@ DURATIONS_MIN: Final = 5
 """Of fewer finished jobs nothing is typical."""
 INTERVALS_MAX: Final = 8
 """Of sweepers of one queue, each with its own."""
+INTERVAL_MS_MIN: Final = 100
+"""Who names a shorter one sweeps by hand and wants no guard: it is none that anybody keeps."""
 
 
 class Patience(NamedTuple):
@@ -87,7 +89,7 @@ class _Sweeps(msgspec.Struct, eq=False):
         if self.last is not None and now > self.last:
             self.gap_ms = max(between_ms(self.last, now), self.gap_ms / 2)
         self.last, self.told = now, False
-        if interval_ms:
+        if interval_ms is not None and interval_ms >= INTERVAL_MS_MIN:
             self.said.pop(interval_ms, None)
             self.said[interval_ms] = now
         for known, at in list(self.said.items()):

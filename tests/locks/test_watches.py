@@ -178,10 +178,18 @@ def test_an_interval_that_nobody_names_any_more_is_forgotten() -> None:
 
 def test_however_short_the_interval_two_seconds_are_waited_for() -> None:
     story = Story()
-    story.sweep(0, 1)
+    story.sweep(0, 200)
     story.lapse("1", 10)
     assert story.causes(2_000) == []
     assert story.causes(2_011) == ["no_sweeper"]
+
+
+def test_an_interval_that_nobody_keeps_is_none() -> None:
+    story = Story()
+    story.sweep(0, 1)
+    story.lapse("1", 10)
+    assert story.causes(60_000) == []
+    assert story.causes(60_011) == ["no_sweeper"]
 
 
 def test_one_sweep_after_a_lapse_only_marks_so_that_another_is_waited_for() -> None:

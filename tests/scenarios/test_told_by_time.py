@@ -14,6 +14,8 @@ from emqproxy.records import Record
 from emqproxy.replay_report import Difference, Rejudging
 from tests.processes import RedisServer
 from tests.proxy.test_witness import House, Wire, within
+from tests.scenarios.play import SHORT_MS, Play, stage
+from tests.scripts import talk
 from tests.scripts.talk import PREFIX, finish, keys, pick, renew, sweep, text_of, words
 from tests.shadowed import write_journal
 
@@ -155,3 +157,18 @@ def test_s42_a_processor_that_hangs(redis_session: RedisServer, tmp_path: Path) 
         told_again(house, tmp_path, "hung_processor")
 
     within(redis_session, test)
+
+
+def test_s41_the_last_sweeper_of_a_live_sidecar_dies() -> None:
+    """In real time: its interval is 1.2 s, and two of them later its end is told; `stage` judges the journal again."""
+    with RedisServer() as redis, stage(redis) as proxy:
+        play = Play(redis, proxy)
+        play.owner("a:1", SHORT_MS)
+        play.lapsed()
+        assert play.hand().call("moveStalledJobsToWait-9", talk.sweep(guard_ms=1_200)) == []
+        swept = play.lines("sweep")[-1]["closed_ns"]
+        told = proxy.wait_journal(lambda line: line["op"] == "watch", 30)
+        assert (told["cause"], told["job"]) == ("no_sweeper", play.job)
+        assert "one is due every 1.2 s there, as the sweeps say themselves" in told["because"]
+        assert told["closed_ns"] - swept >= 2_400_000_000
+        play.close()
