@@ -142,7 +142,7 @@ class Witness:
                 self._learn(watched, exchange)
             if known is None:
                 continue
-            if exchange.opened > command.opened:
+            if exchange.in_exec and exchange.opened > command.opened:
                 known = self._run(watched, known, exchange.opened)
             operation = known.operation
             happenings: Iterable[Happening] = operation.happenings(exchange, Place(watched.conn, command.request))
