@@ -8,23 +8,8 @@ from typing import Any
 import pytest
 
 from emqproxy.locks.causes import Diagnosis
-from emqproxy.locks.events import (
-    Absent,
-    AnyFact,
-    Granted,
-    Lapsed,
-    Lock,
-    NoProof,
-    Nothing,
-    Perhaps,
-    Place,
-    Queue,
-    Released,
-    Renewed,
-    Untouched,
-    Window,
-    effect,
-)
+from emqproxy.locks.events import Absent, AnyFact, Granted, Lapsed, Lock, NoProof, Nothing, Perhaps, Place, Queue
+from emqproxy.locks.events import Released, Renewed, Untouched, Window, effect
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.watches import Patience, Watches
 
