@@ -8,8 +8,23 @@ from typing import Any
 import pytest
 
 from emqproxy.locks.causes import Diagnosis
-from emqproxy.locks.events import Absent, AnyFact, Granted, Lapsed, Lock, NoProof, Nothing, Perhaps, Place, Queue
-from emqproxy.locks.events import Released, Renewed, Untouched, Window, effect
+from emqproxy.locks.events import (
+    Absent,
+    AnyFact,
+    Granted,
+    Lapsed,
+    Lock,
+    NoProof,
+    Nothing,
+    Perhaps,
+    Place,
+    Queue,
+    Released,
+    Renewed,
+    Untouched,
+    Window,
+    effect,
+)
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.watches import Patience, Watches
 
@@ -161,20 +176,13 @@ def test_an_interval_that_nobody_names_any_more_is_forgotten() -> None:
     assert story.causes(690_002) == ["no_sweeper"]
 
 
-def test_however_short_the_interval_two_seconds_are_waited_for() -> None:
+@pytest.mark.parametrize(("interval_ms", "waited_ms"), [(200, 2_000), (1, 60_000)])
+def test_a_very_short_interval_is_waited_for_longer_or_is_none(interval_ms: int, waited_ms: int) -> None:
     story = Story()
-    story.sweep(0, 200)
+    story.sweep(0, interval_ms)
     story.lapse("1", 10)
-    assert story.causes(2_000) == []
-    assert story.causes(2_011) == ["no_sweeper"]
-
-
-def test_an_interval_that_nobody_keeps_is_none() -> None:
-    story = Story()
-    story.sweep(0, 1)
-    story.lapse("1", 10)
-    assert story.causes(60_000) == []
-    assert story.causes(60_011) == ["no_sweeper"]
+    assert story.causes(waited_ms) == []
+    assert story.causes(waited_ms + 11) == ["no_sweeper"]
 
 
 def test_one_sweep_after_a_lapse_only_marks_so_that_another_is_waited_for() -> None:
