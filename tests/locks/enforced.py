@@ -96,6 +96,10 @@ class EnforcedRun:
         self._unnoticed: list[tuple[Door, int]] = []
         self._users: dict[tuple[int, bytes], set[int]] = {}
         """By job and token: connections it was used over since it was taken."""
+        self._takers: dict[tuple[int, bytes], set[int]] = {}
+        """By job and token: connections that ever took it."""
+        self._last: dict[int, bytes] = {}
+        """By job: the token that took it last."""
         self._together: list[set[int]] = []
         """Connections that once were."""
 
@@ -169,12 +173,21 @@ class EnforcedRun:
             return
         if self.scheme.doors == 1 and (why := self._proof(conn, out)):
             raise BrokenError(f"let through: {out.ask}, {why}")
-        if out.ask.kind in {"renew", "finish"}:
-            users = self._users.setdefault((out.ask.job, out.ask.token), set())
-            users.add(conn)
-            self._together += [set(users)] * (len(users) > 1)
+        self._used(conn, out.ask)
         door.judge.passed([intent], decision)
         door.ledger.asked(intent, out.sent)
+
+    def _used(self, conn: int, ask: Ask) -> None:
+        """A token is used. Another has the job since, and this connection took it with this token, too: then it may
+        speak for what it took itself, as one of two workers with one token would."""
+        key = (ask.job, ask.token)
+        if ask.kind not in {"renew", "finish"} or (
+            self._last.get(ask.job) != ask.token and conn in self._takers.get(key, ())
+        ):
+            return
+        users = self._users.setdefault(key, set())
+        users.add(conn)
+        self._together += [set(users)] * (len(users) > 1)
 
     def _refuse(self, before: Model, conn: int, out: Out, decision: Decision) -> None:
         """It goes nowhere; the worker is answered as the script would."""
@@ -203,7 +216,9 @@ class EnforcedRun:
         door, now, ask = self.doors[self.at[conn]], self.m.now, out.ask
         self.log.append(Heard(self.worker(conn), conn, ask, out.sent, now, out.answer))
         if ask.kind == "pick" and out.answer is not None:
-            self._users[out.answer, ask.token] = {conn}  # type: ignore[index]
+            key: tuple[int, bytes] = (out.answer, ask.token)  # type: ignore[assignment]
+            self._users[key], self._last[key[0]] = {conn}, ask.token
+            self._takers.setdefault(key, set()).add(conn)
         place, about = Place(self.numbers[conn], out.number), (Window(out.sent, now), lock_of(ask.job), QUEUE)
         match ask.kind:
             case "write":

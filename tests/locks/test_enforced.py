@@ -48,9 +48,10 @@ def test_long_histories(scheme: Scheme) -> None:
 
 
 def test_long_histories_that_were_judged_wrongly_once() -> None:
-    for name, seed in [("a pool with random tokens", 4960)]:
+    """The second was the simulator's own fault: that a pool spoke there, no wire could tell from two workers."""
+    for name, seed, hidden in [("a pool with random tokens", 4960, 0), ("a pool with one token each", 90171, 6)]:
         (scheme,) = (scheme for scheme in ALL if scheme.name == name)
-        assert not wandering(scheme, seed).refused
+        assert wandering(scheme, seed).hidden == hidden
 
 
 def broken(scheme: Scheme) -> str:

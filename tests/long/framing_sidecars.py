@@ -82,8 +82,8 @@ class Sidecars:
         if at >= 0:
             same = alike(enforced[:at], direct[:at]) or dropped(direct, enforced[:at], data)
         else:
-            same = alike(enforced, direct) or _cut_by_reset(enforced, direct) or bool(_KEPT_BACK.search(data))
-        if not same:
+            same = alike(enforced, direct) or _cut_by_reset(enforced, direct)
+        if not same and not _KEPT_BACK.search(data):
             faults.append(f"enforced: {apart_at(enforced, direct)}")
         return found
 
