@@ -76,6 +76,19 @@ class Case:
         """The lock's time had certainly come when the answer was given."""
         return self.proof is not None and between_ms(self.proof.opened, self.note.closed) >= self.ttl_ms
 
+    @cached_property
+    def alive(self) -> Note | None:
+        """The last sign that the job was there: what concerns a whole queue or database, and came before, is nothing to
+        it."""
+        return self._last(lambda n: n.outcome == "ok" and (n.op == "add" or n.effect in PROOFS))
+
+    @cached_property
+    def same_token(self) -> Note | None:
+        """The pickup of the job over another connection, before the speaker's or since, with the very same token."""
+        note, takers = self.note, [n for n in self.before if n.effect == "granted" and n.token == self.note.token]
+        ours = any(n.conn == note.conn for n in takers)
+        return next((n for n in reversed(takers) if n.conn != note.conn), None) if ours else None
+
     # ---------------------------------------------------------------- what others did
 
     @cached_property
@@ -96,8 +109,9 @@ class Case:
     @cached_property
     def removal(self) -> Note | None:
         """A removal of the job, or a wipe of its queue or database, since the speaker's pickup."""
+        known = self.grant or self.alive
         return self._after_grant(
-            lambda n: n.outcome == "ok" and (n.op == "remove" or (n.op == "wipe" and n.effect in {"wiped", "deleted"}))
+            lambda n: n.outcome == "ok" and (n.op == "remove" or (known is not None and _empties(n))), since=known
         )
 
     @cached_property
@@ -108,7 +122,8 @@ class Case:
     @cached_property
     def estranged(self) -> Note | None:
         """Redis was lost or another one answered since the last proof."""
-        return self._after_grant(lambda n: n.op == "conn" and n.conn is None, since=self.proof)
+        known = self.proof or self.alive
+        return known and self._after_grant(lambda n: n.op == "conn" and n.conn is None, since=known)
 
     @property
     def evicted(self) -> tuple[Memory, Memory] | None:
@@ -187,3 +202,7 @@ class Case:
     def _after_grant(self, fits: Callable[[Note], bool], *, since: Note | None = None) -> Note | None:
         after = [n for n in self._since(since or self.grant) if n is not self.grant and fits(n)]
         return after[-1] if after else None
+
+
+def _empties(note: Note) -> bool:
+    return note.op == "wipe" and note.effect in {"wiped", "deleted"}

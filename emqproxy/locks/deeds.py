@@ -76,6 +76,10 @@ def own_end(case: Case) -> Diagnosis | None:
     if case.note.op == "renew" and ms <= max(case.ttl_ms / 2, PAIR_MS):
         words = f"The worker {did} the job itself {when}; the renewal was on its way. Harmless."
         return Diagnosis("benign_renew_race", words, seqs(end))
+    other = case.same_token
+    if other is not None and end.conn != case.note.conn:
+        words = f"{by(end)} {did} the job {when} with the same token: two connections took it with one token, and Redis"
+        return Diagnosis("fixed_token", f"{words} cannot tell them apart.", seqs(other, end))
     words = f"The worker {did} the job itself {when}, and its code went on as if it still held it."
     return Diagnosis("already_moved_by_same_owner", words, seqs(end))
 

@@ -126,6 +126,8 @@ class Doctor:
         if note.effect == "bypassed" and note.finding == "orphan":
             words = f'{by(note, "A client")} moved the job with the token "0" while another held its lock.'
             return Diagnosis("lock_bypass", words)
+        if note.op in MOVES and note.effect == "released":
+            return _of_stale_end(note, job)
         return _of_pickup(note, job) if note.op == "acquire" else None
 
     def _of_two_releases(self, note: Note) -> Diagnosis | None:
@@ -183,6 +185,18 @@ def _late(note: Note) -> Diagnosis | None:
         return None
     age, left = seconds(note.age_ms), seconds(note.remaining_ms)
     return Diagnosis("renewal_late", f"The renewal came {age} after the last proof of holding; {left} were left.")
+
+
+def _of_stale_end(note: Note, job: JobNotes) -> Diagnosis | None:
+    """Accepted of who had taken the job before another connection took it with the same token."""
+    takers = [n for n in job.notes if n.effect == "granted"]
+    if not takers or takers[-1].token != note.token or takers[-1].conn == note.conn:
+        return None
+    last = takers[-1]
+    if not any(n.token == note.token and n.conn == note.conn for n in takers):
+        return None  # a pool, that speaks over any of its connections
+    words = f"{by(last, 'Another connection')} took the job {ago(last, note)} before with the same token"
+    return Diagnosis("fixed_token", f"{words}, and Redis accepted this from who had it before.", seqs(last))
 
 
 def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:

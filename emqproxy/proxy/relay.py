@@ -266,7 +266,8 @@ class Relay(asyncio.Protocol):
         """Redis is gone, but for what it had said before."""
         if self._server is not None:
             self._server = None
-            self._hub.ties.gone(by_redis=not self._eof)  # it closes, too, where its client sends no more
+            self._hub.witness.looks.run()
+            self._hub.ties.gone(by_redis=not (self._eof or self.watched.session.quit))  # the client wants no more
         for data in said:
             self.from_server(data, clock.now())
         self.ended()

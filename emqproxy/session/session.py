@@ -70,6 +70,11 @@ class Session:
         """Nothing is outstanding (True as well once nothing can be told)."""
         return self.over or not self._line
 
+    @property
+    def quit(self) -> bool:
+        """The client has asked Redis to close."""
+        return self._intake.quit
+
     # ---------------------------------------------------------------- facts in
 
     def from_client(self, data: bytes, now: int) -> list[Command]:

@@ -101,6 +101,58 @@ def test_a_job_that_is_gone_with_nobody_seen_removing_it():
     assert story.cause(100, "no_proof", outcome="refused", code=-1) == "failover_lost_lock"
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_befell_a_whole_queue_before_the_job_was_there_is_nothing_to_it(alone: bool):
+    """A write asks for no token: what is since is told by the job's own signs of life."""
+    for cause, lost in [("job_removed", False), ("failover_lost_lock", True)]:
+        story = Story()
+        if not alone:
+            story.say(0, "untouched", "", op="add")
+        _befall(story, 50, lost=lost)
+        if alone:
+            story.say(3000, "granted", starts=1)
+        found = story.cause(3100, "no_proof", "", op="write", outcome="refused", code=-1, conn=2)
+        assert found == ("job_vanished" if alone else cause)
+
+
+def test_of_a_job_that_was_never_seen_no_wipe_is_to_blame():
+    story = Story()
+    _befall(story, 50, lost=False)
+    assert story.cause(100, "no_proof", "", op="write", outcome="refused", code=-1) == "job_vanished"
+
+
+def _befall(story: Story, at_ms: int, *, lost: bool) -> None:
+    if lost:
+        story.close(at_ms, None)
+    else:
+        story.say(at_ms, "wiped", "", op="wipe", outcome="ok", job=None, who="cleaner", script="FLUSHDB")
+
+
+def test_two_workers_with_one_token_are_not_taken_for_one():
+    story = Story()
+    story.say(0, "granted", "same", conn=1, who="A", starts=1)
+    story.say(2100, "swept", "", conn=3)
+    again = story.say(2200, "granted", "same", conn=2, who="B", starts=2)
+    assert again is not None
+    assert again.cause == "fixed_token"
+    stale = story.say(2300, "released", "same", conn=1, who="A", target="completed")
+    assert stale is not None
+    assert stale[:2] == (
+        "fixed_token",
+        "B took the job 100 ms before with the same token, and Redis accepted this from who had it before.",
+    )
+    found = story.say(2350, "absent", "same", conn=2, who="B", code=-2)
+    assert found is not None
+    assert found.cause == "fixed_token"
+    assert found.because.startswith("A finished (completed) the job 50 ms before with the same token: two connections ")
+
+
+def test_one_worker_that_finishes_over_another_connection_is_no_second_worker():
+    story = held()
+    assert story.say(100, "released", conn=2, target="completed") is None
+    assert story.cause(200, "absent", conn=1, code=-2) == "already_moved_by_same_owner"
+
+
 def test_a_hand_on_the_lock_is_named_where_the_lock_lived():
     for at_ms, cause in [(50, "lock_deleted_by"), (2500, "expired_unswept")]:
         story = held()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from emqproxy.proxy.ties import Ties
 from tests.processes import RedisServer
 from tests.proxy.hand import add, hand
@@ -26,6 +28,19 @@ def test_clients_that_go_lose_nothing() -> None:
     ties.made()
     ties.gone(by_redis=False)
     assert (lost, ties.count) == ([], 0)
+
+
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_the_only_worker_says_quit_and_redis_is_not_lost(mode: str):
+    """Redis closes then, and first."""
+    with RedisServer() as redis, sidecar(redis.url, "--mode", mode) as proxy:
+        add(redis, "1")
+        with hand(proxy.port) as worker:
+            assert worker.pick(ttl_ms=300) == "1"
+            assert worker.wire.call("QUIT") == b"OK"
+        lapse = proxy.wait_journal(lambda line: line["op"] == "lapse", 30)
+        assert (lapse["job"], lapse["finding"]) == ("1", "sound")
+        assert [line["client"] is None for line in proxy.journal() if line["op"] == "conn"] == [False, False]
 
 
 def test_the_only_worker_of_a_sidecar_dies_and_its_lapse_is_told():
