@@ -6,6 +6,7 @@ from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
+from emqproxy.locks.deeds import PAIR_MS
 from emqproxy.locks.notes import BURST_MS, between_ms, seconds
 
 RENEWALS_MIN: Final = 2
@@ -23,13 +24,19 @@ LASTING: Final = frozenset(
 """Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
 
 
+TAKEN: Final = frozenset(("retaken", "double_grant"))
 UNRENEWED: Final = frozenset(("renew_config", "renew_stopped", "expired_unswept"))
 """Likewise, but what became of the job since says more."""
 
 
 def met_again(case: Case) -> Diagnosis | None:
-    """The same incident: a worker whose renewal was refused finishes the job, or renews it again."""
-    return Diagnosis(*case.lost) if case.lost is not None and case.lost[0] in LASTING else None
+    """The same incident: a worker whose renewal was refused finishes the job, or renews it again; or its "completed"
+    was refused, and it says "failed"."""
+    if case.lost is None:
+        return None
+    told, again = case.lost[0], case.note.op in MOVES and case.said_just_before(PAIR_MS)
+    same = told in TAKEN or (told == "recovered_not_retaken" and case.taken is None)
+    return Diagnosis(*case.lost) if told in LASTING or (again and same) else None
 
 
 def never_in_time(case: Case) -> Diagnosis | None:

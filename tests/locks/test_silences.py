@@ -155,3 +155,15 @@ def test_errors_that_kept_the_renewals_out():
         error = {"op": "renew", "outcome": "error", "code_name": "OOM", "idle_ms": 400}
         assert story.cause(at_ms, "perhaps", **error) == "server_refused"
     assert story.cause(3500, "not_mine", idle_ms=400) == "server_refused"
+
+
+def test_completed_and_then_failed_is_one_incident_and_has_one_cause():
+    """Its second refusal comes when its loop has gone round once more, and looks like a timer that runs again."""
+    story = held()
+    story.say(3000, "swept", "", conn=3)
+    story.say(3600, "granted", "b:1", conn=2, who="B")
+    story.say(4500, "released", "b:1", conn=2, who="B")
+    first = story.say(4757, "absent", code=-2, idle_ms=4757, burst=1)
+    assert first is not None
+    assert first.cause == "retaken"
+    assert story.say(4763.6, "absent", code=-2, idle_ms=6.6, burst=2) == first
