@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import socket
 import uuid
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,17 +28,22 @@ Words = Sequence[Any]
 HEALTHY_MS = 30_000
 NOW_MS = 1_700_000_000_000
 PROPERTY = {"completed": "returnvalue", "failed": "failedReason"}
+REMEMBERED = 1000
+"""Commands, and answers: some wires speak for hours."""
 
 
 class Wire:
     """One connection: what is written in one go, and the answers in their order."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection((LOOPBACK, port), timeout=30)
+        self._begin(socket.create_connection((LOOPBACK, port), timeout=30))
+
+    def _begin(self, connected: socket.socket) -> None:
+        self._socket = connected
         self._reader = hiredis.Reader()
-        self.asked: list[str] = []
+        self.asked: deque[str] = deque(maxlen=REMEMBERED)
         """The names of what was written."""
-        self.heard: list[Any] = []
+        self.heard: deque[Any] = deque(maxlen=REMEMBERED)
         """Its answers, in their order."""
 
     def write(self, *commands: Words) -> None:

@@ -22,8 +22,7 @@ class Line(Wire):
     """To a port, or over a unix socket."""
 
     def __init__(self, where: int | Path) -> None:
-        self._socket = dial(where)
-        self._reader = hiredis.Reader()
+        self._begin(dial(where))
 
 
 class Canary:
