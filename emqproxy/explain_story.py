@@ -12,6 +12,7 @@ import msgspec
 
 from emqproxy.explain_advice import StoryFigures, advice
 from emqproxy.journal_lines import JournalLine
+from emqproxy.journal_timeline import holds_none
 from emqproxy.locks.notes import seconds
 
 _MOVES: Final = {
@@ -53,7 +54,8 @@ class Tenure(msgspec.Struct):
     """From a proof that it held the lock to its next word, accepted or not."""
     ttl_ms: int | None = None
     end: str | None = None
-    """`finish` or another op, `lapse`, `reap`, `taken`, `deleted`; None: it holds it still, as far as was seen."""
+    """`finish` or another op, `lapse`, `reap`, `taken`, `deleted`; `refused`: it was proved by
+    then; None: it holds it still, as far as was seen."""
     ended: str | None = None
 
 
@@ -154,6 +156,9 @@ class _Teller:
             if holding.end is None or line.outcome in _FAILED:
                 holding.longest_gap_ms = round(max(holding.longest_gap_ms, gap_ms), 3)
             self.gaps[line.seq] = gap_ms
+            if holds_none(line.outcome, line.effect, line.code) and holding.end is None and line.closed_ns >= proved:
+                holding.end, holding.ended = "refused", line.time
+                self._holder = None if self._holder is holding else self._holder
 
     def _renewal(self, line: JournalLine, event: Event, who: str) -> None:
         holding = self._proved(line, who)

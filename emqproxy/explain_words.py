@@ -79,7 +79,10 @@ def _event(event: Event, console: Console, *, days: bool) -> None:
 
 def _held(holding: Tenure) -> str:
     since = "held it" if holding.seen else "held it already"
-    until = f"to {holding.ended[11:19]} ({holding.end})" if holding.ended else "and, as far as was seen, still does"
+    until = "and, as far as was seen, still does"
+    if holding.ended:
+        latest = " at the latest" if holding.end == "refused" else ""
+        until = f"to {holding.ended[11:19]}{latest} ({holding.end})"
     renewals = "1 renewal" if holding.renewals == 1 else f"{holding.renewals} renewals"
     gap = f", longest gap {seconds(holding.longest_gap_ms)}" if holding.longest_gap_ms else ""
     lock = f" under a lock of {seconds(holding.ttl_ms)}" if holding.ttl_ms else ""

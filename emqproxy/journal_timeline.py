@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof
+from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.locks.case import MOVES
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})
+_HOLDS_NONE: Final = frozenset({"absent", "held_by_other", "not_mine", "released"})
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -28,6 +29,7 @@ class _Line(msgspec.Struct):
     outcome: str
     effect: str = ""
     target: str | None = None
+    code: int | None = None
     db: int | None = None
     prefix: str | None = None
     queue: str | None = None
@@ -51,12 +53,30 @@ class _Row:
         self.marks: list[Marked] = []
         self.sure_until_ms = 0.0
         """Before, nothing but somebody else's hand can have ended its lock."""
+        self._doubted_ms: float | None = None
+        """Since when a hand was on its lock, and it is not known whether it has it."""
+        self._doubts: list[Stretch] = []
 
     def proved(self, at_ms: float, line: _Line, mark: Mark = Mark.RENEWED) -> None:
         """It holds the lock: since somewhere in its call, and for its time to live, give or take Redis's slack."""
         ttl_ms = line.ttl_ms or 0
+        if self._doubted_ms is not None:
+            self._doubts.append(Stretch(self._doubted_ms, at_ms))
+            self._doubted_ms = None
         self.proofs.append(Proof(at_ms, at_ms + ttl_ms, mark))
         self.sure_until_ms = at_ms + ttl_ms - (line.took_us or 0) / 1000 - 1 - ttl_ms / 1000
+
+    def doubted(self, at_ms: float) -> None:
+        """A hand was on its lock."""
+        if self._doubted_ms is None and at_ms < self.sure_until_ms:
+            self._doubted_ms = at_ms
+
+    def refused(self, at_ms: float, *, held: bool) -> None:
+        """Its own call says that it holds the lock no more. `held`: it did until that call."""
+        if self.proofs and at_ms < self.sure_until_ms:
+            since_ms = self.proofs[-1].at_ms if self._doubted_ms is None else self._doubted_ms
+            self._doubts.append(Stretch(at_ms if held else since_ms, at_ms))
+            self._doubted_ms, self.sure_until_ms = None, at_ms
 
     def lost(self, at_ms: float) -> None:
         """It is proved not to hold the lock any more, by no word of its own."""
@@ -67,7 +87,16 @@ class _Row:
 
     def value(self) -> Holding:
         """As it is drawn."""
-        return Holding(self.name, tuple(self.proofs), tuple(self.marks), (), self.partial)
+        doubts = list(self._doubts)
+        if self._doubted_ms is not None:
+            doubts.append(Stretch(self._doubted_ms, self.proofs[-1].deadline_ms))
+        return Holding(self.name, tuple(self.proofs), tuple(self.marks), (), self.partial, tuple(doubts))
+
+
+def holds_none(outcome: str, effect: str, code: int | None) -> bool:
+    """Whether an answer says that the speaker's token holds no lock of the job's: -2, -6, a refused renewal; -1, the
+    job is gone; -3, the lock went with the call."""
+    return outcome == "refused" and (effect in _HOLDS_NONE or code in {-1, -3})
 
 
 def name_of(line: Mapping[str, Any]) -> str:
@@ -123,7 +152,11 @@ class _Told:
         elif line.outcome in _REFUSED:
             if line.op == "renew" or line.op in MOVES:
                 mark = Mark.REFUSED if line.op == "renew" else Mark.FINISH_REFUSED
-                self._speaker(line, name).marks.append(Marked(at_ms, mark))
+                row = self._speaker(line, name)
+                row.marks.append(Marked(at_ms, mark))
+                if row is self._holder and holds_none(line.outcome, line.effect, line.code):
+                    row.refused(at_ms, held=line.effect == "released")
+                    self._holder = None
         else:
             self._seen(line, name, at_ms)
 
@@ -153,6 +186,8 @@ class _Told:
                 row.marks.append(Marked(row.proofs[-1].deadline_ms if row.proofs else at_ms, Mark.LAPSED))
             case "deleted":
                 self._ended(at_ms)
+            case "overwritten" if self._holder is not None:
+                self._holder.doubted(at_ms)
             case _:
                 pass
 

@@ -71,6 +71,8 @@ class Holding(NamedTuple):
     """When its worker stood still."""
     partial: bool = False
     """The pickup was not seen: the first proof is a renewal."""
+    doubts: tuple[Stretch, ...] = ()
+    """From when it is not known whether it still held the lock, to the answer that it does not, or does."""
 
 
 class LockTimeline(NamedTuple):

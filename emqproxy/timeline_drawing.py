@@ -168,7 +168,10 @@ def _band(holding: Holding, gone_ms: float | None, scale: _Scale) -> Iterator[_G
             yield None
             continue
         proof = holding.proofs[place]
-        if at_ms > proof.deadline_ms or (gone_ms is not None and at_ms >= gone_ms):
+        doubt = next((each for each in holding.doubts if proof.at_ms <= each.from_ms <= min(at_ms, each.to_ms)), None)
+        if doubt is not None and doubt.from_ms < at_ms < doubt.to_ms:
+            yield None
+        elif doubt is not None or at_ms > proof.deadline_ms or (gone_ms is not None and at_ms >= gone_ms):
             yield _WITHOUT if at_ms <= heard_ms else None
         else:
             yield _HELD if at_ms < (proof.at_ms + proof.deadline_ms) / 2 else _OLD

@@ -91,7 +91,9 @@ FLOORS: dict[str, Floor] = {
         "command_errors", "config", "explain_story", "explain_words", "job_argument", "journal_lines",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib", "urllib"},
     ),
-    "explain_story": floor("explain_advice", "journal_lines", "locks.notes", packages="msgspec", forbidden=IMPURE),
+    "explain_story": floor(
+        "explain_advice", "journal_lines", "journal_timeline", "locks.notes", packages="msgspec", forbidden=IMPURE
+    ),
     "explain_advice": floor("locks.notes", forbidden=IMPURE),
     "explain_words": floor(
         "config_sources", "explain_story", "journal_lines", "journal_timeline", "locks.notes", "timeline_drawing",

@@ -94,3 +94,15 @@ def test_two_workers_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_no_lines_no_story() -> None:
     story = told([])
     assert (story.events, story.holdings, story.advice, story.lines) == ([], [], [], 0)
+
+
+def test_a_refusal_that_disproves_the_holding_ends_it(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.finish_refused(5_000))
+    for effect, code, ends in (("absent", -2, True), ("not_mine", 0, True), ("released", -3, True),
+                               ("no_proof", -1, True), ("no_proof", -4, False)):  # fmt: skip
+        said = replace(lines[1], effect=effect, code=code)
+        (holding,) = told([lines[0], said]).holdings
+        assert (holding.end, holding.ended) == (("refused", said.time) if ends else (None, None)), effect
+    (holding,) = told([lines[0], replace(lines[1], outcome="error", effect="no_proof", code=None)]).holdings
+    assert holding.end is None

@@ -64,3 +64,10 @@ def test_days_are_told_where_there_are_two(tmp_path: Path) -> None:
     out = shown(read(tmp_path, story.acquire(0), story.finish(86_400_000)))
     assert "  11-30 00:53:20  " in out
     assert "  12-01 00:53:20  " in out
+
+
+def test_who_was_told_that_it_holds_nothing_does_not_still_hold_it(tmp_path: Path) -> None:
+    story = Story()
+    out = " ".join(shown(read(tmp_path, story.acquire(0), story.finish_refused(5_000))).split())
+    assert "held it from 00:53:20 to 00:53:25 at the latest (refused)" in out
+    assert "still does" not in out

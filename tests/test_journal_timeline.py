@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from emqproxy.journal_timeline import lock_timeline, name_of
-from emqproxy.lock_timeline import LockTimeline, Mark, Marked, Proof
+from emqproxy.lock_timeline import LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.locks.verdicts import Grade
 from emqproxy.observer.journal import Journal
 from emqproxy.observer.journal_file import JournalFile
@@ -169,3 +169,27 @@ def test_it_reads_what_the_journal_writes(tmp_path: Path) -> None:
     assert told.holdings[0].proofs == (Proof(0, 30_000), Proof(20_000, 50_000, Mark.LATE))
     assert told.holdings[0].marks[0].at_ms == 50_000
     assert [mark for _, mark in told.queue] == [Mark.SWEEP_RECOVERS]
+
+
+def test_what_the_holder_is_told_ends_its_holding() -> None:
+    (row,) = told([line(1, "acquire", "granted"), line(2, "renew", "not_mine"), line(3, "finish", "absent")]).holdings
+    assert row.doubts == (Stretch(0, 1000),), "nobody knows since when"
+    went = line(2, "finish", "released", outcome="refused", code=-3)
+    (row,) = told([line(1, "acquire", "granted"), went, line(3, "finish", "absent")]).holdings
+    assert row.doubts == (Stretch(1000, 1000),), "until that call it was held"
+    (row,) = told([line(1, "acquire", "granted"), line(5, "finish", "absent")]).holdings
+    assert row.doubts == (), "its time was over"
+    pending = line(2, "finish", "no_proof", outcome="refused", code=-4)
+    (row,) = told([line(1, "acquire", "granted"), pending]).holdings
+    assert row.doubts == (), "-4 says nothing of the lock"
+
+
+def test_behind_a_script_s_hand_on_the_lock_nothing_is_known() -> None:
+    hand = line(2, "raw", "overwritten", token=None)
+    for then, doubt in (
+        (line(3, "renew", "not_mine"), Stretch(1000, 2000)),
+        (line(3, "renew", "renewed"), Stretch(1000, 2000)),
+        (line(3, "write", "untouched"), Stretch(1000, 3000)),
+    ):
+        (row,) = told([line(1, "acquire", "granted"), hand, then]).holdings
+        assert row.doubts == (doubt,), then

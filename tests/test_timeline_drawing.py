@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -154,3 +155,10 @@ def test_the_band_changes_at_half_the_time_and_ends_with_it() -> None:
     cells = row(LockTimeline((one(Marked(200, Mark.REFUSED)),), (), 0, 200), "w").removeprefix("w" + " " * 9)
     assert cells == "▶" + "━" * 16 + "─" * 18 + "·" * 33 + "✕"
     assert draw(LockTimeline((one(),), (), 0, 200)).spans
+
+
+def test_where_nothing_is_known_nothing_is_drawn() -> None:
+    proofs, marks = (Proof(0, 30000), Proof(10000, 40000)), (Marked(30000, Mark.REFUSED), Marked(35000, Mark.REFUSED))
+    holding = Holding("w", proofs, marks, doubts=(Stretch(10000, 30000),))
+    row = plain(LockTimeline((holding,), (), 0, 40000), 60).splitlines()[2]
+    assert re.fullmatch(r"w +▶━+● +✕·+✕", row), row
