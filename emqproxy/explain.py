@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 50_000
 """Of one job; the first so many."""
+SWEEPS_MAX: Final = 1_000
+"""On its queue: the last so many."""
+INTERVAL_MS: Final = 30_000
+"""From one sweep to the next, where a sweep does not say."""
 ANSWER_S_MAX: Final = 10.0
 _PAGE_BYTES_MAX: Final = 64 << 20
 
@@ -41,6 +45,8 @@ class LinesFound(NamedTuple):
 
     lines: list[JournalLine]
     left_out: int
+    sweeps: bool = False
+    """A sweep for stalled jobs was seen on its queue meanwhile."""
 
 
 def explain(job: Job, journal: JournalOption = None, admin: AdminOption = None, as_json: AsJson = False) -> int:
@@ -60,7 +66,7 @@ def explain(job: Job, journal: JournalOption = None, admin: AdminOption = None, 
         journal, admin = _configured()
     found = _of_journal(journal, key, db) if journal is not None else _of_admin(admin or "", key, db)
     names = Names()
-    story = tell(key, db, found.lines, found.left_out, names)
+    story = tell(key, db, found.lines, found.left_out, names, sweeps=found.sweeps)
     if as_json:
         import msgspec
 
@@ -95,14 +101,17 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
     lines: list[JournalLine] = []
     reader, left_out = LineReader(JournalLine), 0
     needle, journal = _needle(key), False
+    swept: list[JournalLine] = []
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
             for raw in raw_lines(opened):
-                may = needle in raw or b'"op":"wipe"' in raw or b'"effect":"met"' in raw
+                may = needle in raw or b'"op":"wipe"' in raw or b'"effect":"met"' in raw or b'"op":"sweep"' in raw
                 if journal and not may:
                     continue
                 line = reader.read(raw)
                 journal = journal or line is not None
+                if line is not None and may and _sweeps(line, key, db):
+                    swept = [*swept[-SWEEPS_MAX:], line]
                 if line is None or not may or not _concerns(line, key, db):
                     continue
                 if len(lines) < LINES_MAX:
@@ -122,7 +131,8 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
     lines.sort(key=lambda line: line.time)
     first = next(at for at, line in enumerate(lines) if line.key == key)
     last = max(at for at, line in enumerate(lines) if line.key == key)
-    return LinesFound(lines[first : last + 1], left_out)
+    kept = lines[first : last + 1]
+    return LinesFound(kept, left_out, _swept(kept, swept))
 
 
 def _of_admin(url: str, key: str, db: int) -> LinesFound:
@@ -158,6 +168,22 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
         raise CommandError(f"--admin: {_printable(url)}: no answer of emqproxy's; write its admin listener") from None
     lines = sorted((line for line in read if line is not None), key=lambda line: line.closed_ns)
     return LinesFound(lines, left_out)
+
+
+def _sweeps(line: JournalLine, key: str, db: int) -> bool:
+    """A sweep on the job's queue."""
+    return line.op == "sweep" and line.db == db and key.startswith(f"{line.prefix}:{line.queue}:")
+
+
+def _swept(lines: list[JournalLine], sweeps: list[JournalLine]) -> bool:
+    """Whether sweeps went on in the job's time; the last one before it counts as long as the second from it is due."""
+    first, last = lines[0], lines[-1]
+    return any(
+        sweep.run == first.run
+        and sweep.time <= last.time
+        and first.opened_ns - sweep.closed_ns <= 2_000_000 * (sweep.replay.interval_ms or INTERVAL_MS)
+        for sweep in sweeps
+    )
 
 
 def _needle(key: str) -> bytes:

@@ -19,6 +19,10 @@ class StoryFigures(NamedTuple):
     """What Redis or the script said."""
     who: str
     """Who did it, where somebody did."""
+    by_script: str = ""
+    """The beginning of the sha of the script that nobody knows, where it was one."""
+    sweeps: bool = False
+    """A sweep for stalled jobs was seen on the queue."""
 
 
 _SILENT: Final = (
@@ -42,8 +46,7 @@ ADVICE: Final = {
         "WaitingError, …) and do not return a result as well."
     ),
     "expired_unswept": (
-        "Renew at half the lock's time at the latest{or_raise}; and let at least one worker of the queue sweep for "
-        "stalled jobs, or nobody takes it up."
+        "Renew at half the lock's time at the latest{or_raise}; {sweeping}"
     ),
     "renew_config": (
         "Renew every {half} at the latest (half of lockDuration; lockRenewTime), or raise lockDuration{above}; see "
@@ -72,15 +75,17 @@ ADVICE: Final = {
     "job_removed": (
         "Let {who} remove only jobs that nobody works on, and let the worker's code take a job that is gone as ended."
     ),
-    "job_vanished": "Whoever removed it did so past emqproxy, or Redis lost it: see maxmemory-policy and persistence.",
+    "job_vanished": (
+        "Whoever removed it did so past emqproxy, or by a command on the job's own key (DEL, UNLINK), which is not "
+        "watched; or Redis lost it: see maxmemory-policy and persistence."
+    ),
     "lock_vanished_early": _GONE,
     "eviction_suspected": (
         "Set maxmemory-policy noeviction, and raise maxmemory or let fewer finished jobs be kept: under any other "
         "policy a full Redis throws away locks, and with allkeys-* jobs, too."
     ),
     "lock_deleted_by": (
-        "Find the program behind {who}: locks are the scripts' to delete. With mode \"enforce\" the rule "
-        "raw_lock_write refuses it."
+        "Find the program behind {who}: locks are the scripts' to delete. {rule}"
     ),
     "failover_lost_lock": (
         "Redis came back without what it had: see its persistence (appendfsync) and replication "
@@ -121,6 +126,13 @@ ADVICE: Final = {
     "unknown": "Take a journal of it with all clients behind emqproxy, and send it: emqproxy replay FILE --redact OUT.",
 }
 """By cause; what is harmless has none."""
+_RAW: Final = 'With mode "enforce" the rule raw_lock_write refuses it.'
+_UNKNOWN: Final = (
+    "It was a script that nobody knows (sha {sha}…): the rule unknown_script refuses it, which is only shadow unless "
+    'told otherwise: set it to "enforce", with mode "enforce".'
+)
+_SWEPT: Final = "and look for what blocks the worker: sweeps are going on, and one would have put the job back."
+_UNSWEPT: Final = "and let at least one worker of the queue sweep for stalled jobs, or nobody takes it up."
 _SERVER: Final = {
     "OOM": "raise maxmemory, or let fewer finished jobs be kept.",
     "READONLY": "it is a replica; let clients follow the master.",
@@ -137,7 +149,7 @@ def advice(cause: str, figures: StoryFigures) -> str | None:
     words = ADVICE.get(cause)
     if words is None:
         return None
-    gap_ms, ttl_ms, code_name, who = figures
+    gap_ms, ttl_ms, code_name, who, sha, sweeps = figures
     above = f" above {_enough(gap_ms)}" if gap_ms else ""
     longest = ""
     if gap_ms and ttl_ms:
@@ -150,6 +162,8 @@ def advice(cause: str, figures: StoryFigures) -> str | None:
         ttl=seconds(ttl_ms) if ttl_ms else "unknown length",
         code_name=code_name or "an error",
         server=_SERVER.get(code_name or "", "see its configuration and its log."),
+        rule=_UNKNOWN.format(sha=sha) if sha else _RAW,
+        sweeping=_SWEPT if sweeps else _UNSWEPT,
         who=who or "whoever did it",
     )
 

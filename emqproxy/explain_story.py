@@ -102,12 +102,21 @@ class Names:
         return self._of[key]
 
 
-def tell(job: str, db: int, lines: Sequence[JournalLine], left_out: int = 0, names: Names | None = None) -> JobStory:
-    """The story. `lines`: the job's own, and those of its queue or of Redis that bear on it, in their order."""
+def tell(
+    job: str,
+    db: int,
+    lines: Sequence[JournalLine],
+    left_out: int = 0,
+    names: Names | None = None,
+    *,
+    sweeps: bool = False,
+) -> JobStory:
+    """The story. `lines`: the job's own, and those of its queue or of Redis that bear on it, in their order. `sweeps`:
+    a sweep for stalled jobs was seen on its queue meanwhile."""
     teller = _Teller(names or Names())
     for line in lines:
         teller.on(line)
-    causes = _causes(lines, teller.gaps)
+    causes = _causes(lines, teller.gaps, sweeps)
     given = [Advice(cause, words) for cause, figures in causes.items() if (words := advice(cause, figures)) is not None]
     sweepers = {line.script for line in lines if line.op == "reap" and line.script}
     if len(sweepers) > 1:
@@ -199,7 +208,9 @@ class _Teller:
             case "raw":
                 if line.effect in {"deleted", "overwritten"}:
                     self._end(line, "deleted")
-                    return f"{who} writes on its lock by hand ({line.script or 'a script that nobody knows'})"
+                    how = f"by hand ({line.script})" if line.script else "by a script that nobody knows"
+                    sha = f" (sha {line.sha[:8]}…)" if line.sha and not line.script else ""
+                    return f"{who} writes on its lock {how}{sha}"
                 return None
             case op if op in _MOVES:
                 if line.effect == "bypassed":
@@ -263,7 +274,7 @@ def _failed(line: JournalLine, who: str) -> str:
             return f"{who}: {what}{target}, whose answer never came"
 
 
-def _causes(lines: Iterable[JournalLine], gaps: dict[int, float]) -> dict[str, StoryFigures]:
+def _causes(lines: Iterable[JournalLine], gaps: dict[int, float], sweeps: bool) -> dict[str, StoryFigures]:
     """Of each cause that is told, the worst figures."""
     found: dict[str, StoryFigures] = {}
     lines = list(lines)
@@ -277,7 +288,12 @@ def _causes(lines: Iterable[JournalLine], gaps: dict[int, float]) -> dict[str, S
         worse = gap_ms if before.gap_ms is None or (gap_ms or 0) > before.gap_ms else before.gap_ms
         others = [by_seq[line.run, seq] for seq in line.evidence or () if (line.run, seq) in by_seq]
         doer = next((other.who for other in reversed(others) if other.token != line.token and other.who), "")
+        hand = next((other for other in reversed(others) if other.op == "raw"), None)
+        sha = (hand.sha or "")[:8] if hand is not None and hand.script is None else ""
+        swept = sweeps or before.sweeps
         own = line.who if line.outcome == "ok" else ""
         ttl = ttl_ms or before.ttl_ms
-        found[line.cause] = StoryFigures(worse, ttl, line.code_name or before.code_name, doer or own or before.who)
+        found[line.cause] = StoryFigures(
+            worse, ttl, line.code_name or before.code_name, doer or own or before.who, sha or before.by_script, swept
+        )
     return found

@@ -31,3 +31,22 @@ def test_the_figures_of_the_job_stand_in_it() -> None:
     assert "or raise lockDuration above 9 s: its longest gap was 4.5 s under a lock of 2.0 s." in words
     assert "raise maxmemory" in (advice("server_refused", StoryFigures(None, None, "OOM", "")) or "")
     assert "Renew every 1.0 s at the latest" in (advice("renew_config", StoryFigures(3_000, 2_000, None, "")) or "")
+
+
+def test_a_script_that_nobody_knows_is_refused_by_a_rule_of_its_own() -> None:
+    words = advice("lock_deleted_by", StoryFigures(None, None, None, "me", "dd818e8f")) or ""
+    assert "sha dd818e8f" in words
+    assert "unknown_script" in words
+    assert "raw_lock_write" not in words
+    assert "raw_lock_write" in (advice("lock_deleted_by", StoryFigures(None, None, None, "me")) or "")
+
+
+def test_who_sweeps_is_not_told_to_sweep() -> None:
+    words = advice("expired_unswept", StoryFigures(852, 600, None, "", sweeps=True)) or ""
+    assert "at least one worker" not in words
+    assert "what blocks the worker" in words
+    assert "at least one worker" in (advice("expired_unswept", StoryFigures(852, 600, None, "")) or "")
+
+
+def test_a_command_on_the_job_s_own_key_is_not_watched() -> None:
+    assert "which is not watched" in (advice("job_vanished", StoryFigures(None, None, None, "")) or "")

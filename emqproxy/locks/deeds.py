@@ -139,7 +139,8 @@ def deleted(case: Case) -> Diagnosis | None:
     hand, note = case.hand, case.note
     if hand is None or lapsed_before(case, hand):
         return None
-    words = f"{by(hand)} wrote on the lock's key ({hand.script or 'by hand'}) {ago(hand, note)} before."
+    how = hand.script or "by a script that nobody knows"
+    words = f"{by(hand)} wrote on the lock's key ({how}) {ago(hand, note)} before."
     return Diagnosis("lock_deleted_by", words, seqs(hand))
 
 

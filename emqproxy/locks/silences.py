@@ -120,9 +120,10 @@ def early(case: Case) -> Diagnosis | None:
     words = f"The lock should have lived {left} more, and nobody was seen ending it"
     if case.evicted is not None:
         before, last = case.evicted
-        keys, ms = last.evicted_keys - before.evicted_keys, between_ms(before.at, note.closed)
+        count, ms = last.evicted_keys - before.evicted_keys, between_ms(before.at, note.closed)
+        keys = "1 key" if count == 1 else f"{count} keys"
         full = f"maxmemory {last.maxmemory_bytes} bytes, maxmemory-policy {last.policy}"
-        words = f"{words}; Redis evicted {keys} keys in the last {seconds(ms)} ({full}), and it may be one of them"
+        words = f"{words}; Redis evicted {keys} in the last {seconds(ms)} ({full}), and it may be one of them"
         return Diagnosis("eviction_suspected", f"{words}.", seqs(case.proof))
     return Diagnosis("lock_vanished_early", f"{words}: evicted, deleted past us, or lost by Redis.", seqs(case.proof))
 
