@@ -232,7 +232,8 @@ class _Teller:
             case "conn" if line.conn is None:
                 return "Redis was lost, or another one answers"
             case "watch":
-                return line.because or "nothing is heard of it"
+                words = line.because or "nothing is heard of it"
+                return f"{line.cause}: {words}" if line.cause else words
             case _:
                 return None
 
