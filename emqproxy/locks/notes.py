@@ -24,6 +24,7 @@ SILENT_MS_MIN: Final = 1000.0
 BURST_MS: Final = 5.0
 """What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
+_HEALTHY: Final = frozenset({"on_time", "unknown"})
 
 
 class Note(NamedTuple):
@@ -196,7 +197,7 @@ def _alike(before: Note, note: Note) -> bool:
         return False
     if note.outcome == "refused":
         return True
-    return note.outcome == "ok" and {before.grade, note.grade} <= {"on_time", "unknown"}
+    return note.outcome == "ok" and before.grade in _HEALTHY and note.grade in _HEALTHY
 
 
 def seconds(ms: float) -> str:

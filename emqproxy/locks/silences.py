@@ -6,7 +6,7 @@ from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
-from emqproxy.locks.deeds import PAIR_MS
+from emqproxy.locks.deeds import PAIR_MS, double, recovered, retaken
 from emqproxy.locks.notes import BURST_MS, between_ms, seconds
 
 RENEWALS_MIN: Final = 2
@@ -24,7 +24,8 @@ LASTING: Final = frozenset(
 """Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
 
 
-TAKEN: Final = frozenset(("retaken", "double_grant"))
+TAKEN: Final = frozenset(("retaken", "double_grant", "recovered_not_retaken"))
+"""Who said its result to that, and says another at once, is told how that stands now."""
 UNRENEWED: Final = frozenset(("renew_config", "renew_stopped", "expired_unswept"))
 """Likewise, but what became of the job since says more."""
 
@@ -34,9 +35,12 @@ def met_again(case: Case) -> Diagnosis | None:
     was refused, and it says "failed"."""
     if case.lost is None:
         return None
-    told, again = case.lost[0], case.note.op in MOVES and case.said_just_before(PAIR_MS)
-    same = told in TAKEN or (told == "recovered_not_retaken" and case.taken is None)
-    return Diagnosis(*case.lost) if told in LASTING or (again and same) else None
+    told = case.lost[0]
+    if told in LASTING:
+        return Diagnosis(*case.lost)
+    if told in TAKEN and case.note.op in MOVES and case.said_just_before(PAIR_MS):
+        return double(case) or retaken(case) or recovered(case)
+    return None
 
 
 def never_in_time(case: Case) -> Diagnosis | None:

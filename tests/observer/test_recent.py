@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from emqproxy.locks.verdicts import Grade
+from emqproxy.locks.events import Place, Wiped
+from emqproxy.locks.verdicts import Grade, Verdict
 from emqproxy.observer import recent as recent_module
 from emqproxy.observer.journal_entry import Entries
 from emqproxy.observer.recent import LINES_MAX, Recent
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
-from tests.observer.records_factory import ANCHOR, RUN, Story, blind
+from emqproxy.records import Line, Record
+from tests.observer.records_factory import ANCHOR, RUN, Story, blind, window
 
 
 @pytest.fixture
@@ -41,6 +43,20 @@ def test_a_job_s_lines_are_the_journal_s(recent: Recent) -> None:
         ("renew", "renewed", RUN),
     ]
     assert recent.page("emq:orders:42", 0) is None
+
+
+def wipe(seq: int, at_ms: float, prefix: bytes = b"", db: int | None = None) -> Record:
+    return Record(seq, Line("wipe", "ok"), Verdict(Wiped(Place(9, seq), window(at_ms), db, prefix), None), None, None)
+
+
+def test_a_wipe_that_reached_a_job_in_its_time_is_among_its_lines(recent: Recent) -> None:
+    story = Story(db=3)
+    recent.on(wipe(1, -5_000))
+    recent.on(story.acquire(0))
+    for number, (prefix, db) in enumerate([(b"", None), (b"emq:mails:", 3), (b"", 0), (b"emq:orders:", 3), (b"", 3)]):
+        recent.on(wipe(100 + number, 1_000 + number, prefix, db))
+    told = page(recent, "emq:orders:42", 3)["lines"]
+    assert [(line["op"], line["seq"]) for line in told[1:]] == [("wipe", 100), ("wipe", 103), ("wipe", 104)]
 
 
 def test_of_a_long_job_renewals_in_good_time_go_first(recent: Recent) -> None:
