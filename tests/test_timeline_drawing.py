@@ -73,16 +73,18 @@ S a sweep puts it back
 """(width, ASCII only) → all of it."""
 
 INSTANTS = st.floats(-1e6, 1e9, allow_nan=False)
+STRETCHES = st.lists(st.builds(Stretch, INSTANTS, INSTANTS), max_size=3).map(tuple)
 MARKS = st.builds(Marked, INSTANTS, st.sampled_from(Mark))
 HOLDINGS = st.builds(
     Holding,
     st.text(max_size=30),
     st.lists(st.builds(Proof, INSTANTS, INSTANTS, st.sampled_from([Mark.RENEWED, Mark.LATE])), max_size=6).map(
-        lambda proofs: tuple(sorted(proofs))
+        lambda proofs: tuple(sorted(proofs, key=lambda proof: proof[:2]))
     ),
     st.lists(MARKS, max_size=6).map(tuple),
-    st.lists(st.builds(Stretch, INSTANTS, INSTANTS), max_size=3).map(tuple),
+    STRETCHES,
     st.booleans(),
+    STRETCHES,
 )
 TIMELINES = st.builds(
     lambda holdings, queue, start_ms, long_ms: LockTimeline(holdings, queue, start_ms, start_ms + long_ms),
