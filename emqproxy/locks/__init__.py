@@ -6,10 +6,10 @@ account    one lock: its worlds, facts not yet settled        accounts   which a
 story      one lock: its attempts as they are told
 flights    what is asked and not answered                     deadlines  when something must be looked at
 grading    figures, and how late a renewal was                ledger     all of it: the floor's one door
-policy     the rules, and the decision on a call              certain    what is certain at an instant: a refusal's ground
+policy     the rules, and the decision on a call              certain    what is certain: a refusal's ground
 claims     who took which job over which connection           pools      tokens and connections that several use
 notes      what a diagnosis is made of: a note a line         case       one refused call, and what bears on it
 deeds      causes by what somebody did                        silences   causes by time
-evictions  what Redis says of its memory                      diagnosis  the rules of both in their order, and the doctor
+evictions  what Redis says of its memory                      diagnosis  both in their order; the doctor
 watches    what only time tells
 """
