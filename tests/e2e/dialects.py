@@ -178,3 +178,15 @@ def job_id(reply: Any) -> str | None:
 def swept(dialect: Dialect, job: str) -> None:
     """A sweep marks what is active, the next one moves what has no lock."""
     eventually(lambda: job in dialect.sweep(), 30, f"{job} swept")
+
+
+def take(worker: Dialect, *jobs: str) -> dict[str, str]:
+    """Takes these jobs, each under the token of its turn."""
+    held = {}
+    for _ in jobs:
+        token = worker.token()
+        job = worker.pick(token)
+        assert job is not None
+        held[job] = token
+    assert set(held) == set(jobs)
+    return held

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import hiredis
 import pytest
 
-from tests.e2e.dialects import Dialect, Wire, job_id
+from tests.e2e.dialects import Dialect, Wire, job_id, take
 from tests.e2e.languages import DotNet, EchoMqGo, Elixir, GoBullMq, Php, Rust
 from tests.processes import EmqProxy, RedisServer, eventually
 from tests.proxy.breaches import lines_so_far, strict_sidecar
@@ -89,17 +89,6 @@ def both_ways(redis: RedisServer, proxy: EmqProxy, queue: str, play: Callable[[R
     assert {line["action"] for line in lines if line["op"] != "lapse"} == {"passed"}
     assert [line for line in lines if line["rule"]] == []
     return lines
-
-
-def take(worker: Dialect, *jobs: str) -> dict[str, str]:
-    held = {}
-    for _ in jobs:
-        token = worker.token()
-        job = worker.pick(token)
-        assert job is not None
-        held[job] = token
-    assert set(held) == set(jobs)
-    return held
 
 
 # ---------------------------------------------------------------- what they do

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.e2e.dialects import Dialect, job_id, swept
+from tests.e2e.dialects import Dialect, job_id, swept, take
 from tests.e2e.languages import DotNet, EchoMqGo, Elixir, GoBullMq, Php, Rust
 from tests.processes import EmqProxy, RedisServer, eventually
 
@@ -58,18 +58,6 @@ def opened(place: Place) -> Iterator[Any]:
     yield open_dialect
     for dialect in made:
         dialect.close()
-
-
-def take(worker: Dialect, *jobs: str) -> dict[str, str]:
-    """Takes these jobs, each under the token of its turn."""
-    held = {}
-    for _ in jobs:
-        token = worker.token()
-        job = worker.pick(token)
-        assert job is not None
-        held[job] = token
-    assert set(held) == set(jobs)
-    return held
 
 
 def ops(lines: list[Line]) -> list[tuple[str, str]]:
