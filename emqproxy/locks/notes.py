@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -25,9 +25,10 @@ BURST_MS: Final = 5.0
 """What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
 _HEALTHY: Final = frozenset({"on_time", "unknown"})
+_PROOFS: Final = frozenset({"granted", "renewed"})
 
 
-class Note(NamedTuple):
+class Note(msgspec.Struct, frozen=True, gc=False):
     """One journal line, in CONTRACT's words."""
 
     seq: int
@@ -82,16 +83,16 @@ class JobNotes(msgspec.Struct, eq=False):
     def add(self, note: Note) -> None:
         """The last but one of a row of healthy renewals, or of refused ones, says nothing that the last does not."""
         notes = self.notes
-        if note.effect in {"granted", "renewed"}:
-            count = self.renewals.pop(note.token, 0)
-            self.renewals[note.token] = 0 if note.effect == "granted" else count + 1
-            if len(self.renewals) > LOST_MAX:
-                del self.renewals[next(iter(self.renewals))]
+        if note.effect in _PROOFS:
+            renewals = self.renewals
+            count = renewals.pop(note.token, 0)
+            renewals[note.token] = 0 if note.effect == "granted" else count + 1
+            if len(renewals) > LOST_MAX:
+                del renewals[next(iter(renewals))]
         if note.op == "write" and note.outcome == "ok":
             return  # it asks for no lock, and proves nothing
-        if len(notes) >= 2 and note.op == "renew":
-            before, last = notes[-2], notes[-1]
-            if _alike(before, note) and _alike(last, note):
+        if note.op == "renew" and len(notes) >= 2:
+            if _alike(notes[-1], note) and _alike(notes[-2], note):
                 notes[-1] = note
                 return
         notes.append(note)
