@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from emqproxy.locks.case import Case
 from emqproxy.locks.notes import JobNotes, Note, WorkerNotes
@@ -60,5 +61,5 @@ def test_a_connection_that_closed_counts_where_it_was_the_one():
 
 def test_our_own_lag_is_what_the_ledger_took_off_the_age_and_what_the_answer_lay_with_us():
     assert case(GRANT, age_ms=2500.0).own_lag_ms == pytest.approx(500, abs=0.001)
-    late = GRANT._replace(closed=1000 * MS, lag_ms=900.0)
+    late = replace(GRANT, closed=1000 * MS, lag_ms=900.0)
     assert case(late, age_ms=2000.0, lag_ms=50.0).lay_with_us_ms == 950
