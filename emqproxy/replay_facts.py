@@ -228,8 +228,8 @@ def _intent(line: JournalLine, told: LineTold) -> AnyIntent | None:
             return Sweep(whole, queue)
         case "wipe":
             return Wipe(whole, Queue(line.db or 0, queue.prefix))
-        case "raw":
-            return Overwrite(place, queue, lock, token, told.loose) if line.job is not None else None
+        case "raw" if line.job is not None and line.target is None:
+            return Overwrite(place, queue, lock, token, told.loose)
         case "remove" if script.startswith(_SWEEPERS):
             return Sweep(whole, queue) if line.effect == "absent" else None
         case "remove" if script.startswith(_WIPERS):

@@ -38,7 +38,6 @@ UNMIRRORED = {
     "emqproxy/lock_timeline.py",  # values only; test_timeline_drawing, test_journal_timeline
     "emqproxy/locks/events.py",  # structs only
     "emqproxy/locks/verdicts.py",  # structs and enums only
-    "emqproxy/session/commands.py",  # tables only; test_intake holds them against each other
     "emqproxy/session/exchange.py",  # structs only
     "emqproxy/wire/frames.py",  # structs and limits only
     "emqproxy/wire/items.py",  # structs only; test_requests

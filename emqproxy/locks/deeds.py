@@ -6,7 +6,7 @@ from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, lapsed_before, seqs
-from emqproxy.locks.notes import between_ms, seconds
+from emqproxy.locks.notes import Note, between_ms, seconds
 
 PAIR_MS: Final = 1000.0
 """A worker that is refused its "completed" says "failed" at once; a renewal may be on its way for as long."""
@@ -119,7 +119,10 @@ def bypass(case: Case) -> Diagnosis | None:
 
 
 def removed(case: Case) -> Diagnosis | None:
-    gone, note = case.removal, case.note
+    gone, note, deleted_key = case.removal, case.note, case.job_deleted
+    if note.code == -1 and deleted_key is not None and (gone is None or gone.closed <= deleted_key.closed):
+        words = f"{by(deleted_key)} deleted the job's own key ({deleted_key.script}) {ago(deleted_key, note)} before."
+        return Diagnosis("job_removed", words, seqs(deleted_key))
     if gone is not None and (note.code == -1 or not lapsed_before(case, gone)):
         what = "removed the job" if gone.op == "remove" else f"emptied its queue or database ({gone.script or 'wipe'})"
         return Diagnosis("job_removed", f"{by(gone)} {what} {ago(gone, note)} before.", seqs(gone))
@@ -148,8 +151,13 @@ def double(case: Case) -> Diagnosis | None:
     taken = case.taken
     if taken is None or taken.finding != "double":
         return None
-    words = f"The job was given to {by(taken, 'another worker')} {ago(taken, case.note)} before, while its lock lived."
-    return Diagnosis("double_grant", words, seqs(taken))
+    words = f"The job was given to {by(taken, 'another worker')} {ago(taken, case.note)} before, while its lock lived"
+    return Diagnosis("double_grant", f"{words}{pusher(case.pushed)}.", seqs(case.pushed, taken))
+
+
+def pusher(hand: Note | None) -> str:
+    """Who put a job where others take it, as the end of a sentence."""
+    return "" if hand is None else f"; {by(hand)} had put it into {hand.target} by hand ({hand.script})"
 
 
 def retaken(case: Case) -> Diagnosis | None:
@@ -162,8 +170,9 @@ def retaken(case: Case) -> Diagnosis | None:
     how = ""
     if case.expired:
         how = f", after {seconds(case.age_ms)} without a renewal under a lock of {seconds(case.ttl_ms)}"
-    words = f"The job was taken by {who} {ago(taken, note)} before{how}{after}."
-    return Diagnosis("retaken", words, seqs(case.proof, case.swept, taken, done))
+    hand = case.pushed if case.swept is None else None
+    words = f"The job was taken by {who} {ago(taken, note)} before{how}{after}{pusher(hand)}."
+    return Diagnosis("retaken", words, seqs(case.proof, case.swept, hand, taken, done))
 
 
 def recovered(case: Case) -> Diagnosis | None:

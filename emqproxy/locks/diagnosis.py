@@ -10,12 +10,13 @@ Source: TROUBLE, section 2; CONTRACT, "Causes" (the closed list).
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from emqproxy.locks import deeds, silences
-from emqproxy.locks.case import MOVES, PROOFS, Case
+from emqproxy.locks.case import MOVES, PROOFS, Case, by_hand, pushed
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions
@@ -57,6 +58,8 @@ class Doctor:
         """By connection: the workers whose tokens were spoken on it."""
         self._wide: deque[Note] = deque(maxlen=WIPES_MAX)
         """What concerns many jobs: wipes, a Redis that was lost."""
+        self._hands: deque[Note] = deque(maxlen=WIPES_MAX)
+        """What was done by hand to a queue's whole list."""
         self._sweeps: OrderedDict[Hashable, dict[str, Note]] = OrderedDict()
         """By queue: the first sweep of each script that named nobody; of two at most."""
         self.evictions = Evictions()
@@ -77,9 +80,12 @@ class Doctor:
         if note.job is None:
             if note.op == "wipe" and note.outcome == "ok":
                 self._wide.append(note)
+            elif by_hand(note):
+                self._hands.append(note)
             if note.op == "sweep" and note.outcome == "ok":
                 return self._of_two_releases(note)
-            return deeds.error(Case(note, JobNotes(), None, self._began)) if note.outcome == "error" else None
+            failed = note.outcome == "error" and note.op not in CAUSELESS
+            return deeds.error(Case(note, JobNotes(), None, self._began)) if failed else None
         key = (note.queue, note.job)
         job = self._jobs.pop(key, None)
         if job is None:
@@ -114,7 +120,7 @@ class Doctor:
         return diagnose(self._case(note, job, worker))
 
     def _case(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> Case:
-        wide = [n for n in self._wide if _concerns(n, note)]
+        wide = [n for n in (*self._wide, *self._hands) if _concerns(n, note)]
         if not wide:
             return Case(note, job, worker, self._began, self.evictions)
         notes = JobNotes(sorted([*job.notes, *wide], key=_order), job.lost, job.renewals, job.whole)
@@ -207,16 +213,24 @@ def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
         words = f"The job was found without a lock {often}, and is failed for that."
         return Diagnosis("stall_limit", words, seqs(*stalls))
     if not note.payload:
-        return Diagnosis("ghost_job", "The job that was given out has no name, data or options: it was removed before.")
+        words, hand = "The job that was given out has no name, data or options: it was removed before", _pusher(job)
+        return Diagnosis("ghost_job", f"{words}{deeds.pusher(hand)}.", seqs(hand))
     last = next((n for n in reversed(job.notes) if n.effect == "granted"), None)
     if note.finding == "double" and last is not None:
-        words = f"The job was given out while {by(last, 'another worker')} held it, taken {ago(last, note)} before."
-        return Diagnosis("double_grant", words, seqs(last))
+        words, hand = f"The job was given out while {by(last, 'another worker')} held it", _pusher(job)
+        words = f"{words}, taken {ago(last, note)} before{deeds.pusher(hand)}"
+        return Diagnosis("double_grant", f"{words}.", seqs(last, hand))
     same = next((n for n in reversed(job.notes) if n.effect == "granted" and n.token == note.token), None)
     if same is not None:
         words = f"The same token took the job {ago(same, note)} before: a finish that comes too late would be accepted."
         return Diagnosis("fixed_token", words, seqs(same))
     return None
+
+
+def _pusher(job: JobNotes) -> Note | None:
+    """The hand that put a job where it was given out from, since it was given out last."""
+    since = itertools.takewhile(lambda n: n.effect != "granted", reversed(job.notes))
+    return next(filter(pushed, since), None)
 
 
 def _concerns(wide: Note, note: Note) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
-from emqproxy.locks.causes import Diagnosis, ago, listed, seqs
+from emqproxy.locks.causes import Diagnosis, ago, by, listed, seqs
 from emqproxy.locks.deeds import PAIR_MS, double, recovered, retaken
 from emqproxy.locks.notes import BURST_MS, between_ms, seconds
 
@@ -52,8 +52,11 @@ def off_the_list(case: Case) -> Diagnosis | None:
     """The answer says that the lock was the speaker's until now, whatever time says."""
     if case.note.code != -3 or case.proof is None or case.taken is not None or case.swept is not None:
         return None
-    words = "The job was in the active list no more; its lock went with this call."
-    return Diagnosis("not_in_active", words, seqs(case.proof))
+    words, hand = "The job was in the active list no more", case.off_active
+    if hand is not None:
+        what = "it out of that list" if hand.job is not None else "jobs out of that list"
+        words = f"{words}: {by(hand)} had taken {what} by hand ({hand.script}) {ago(hand, case.note)} before"
+    return Diagnosis("not_in_active", f"{words}; its lock went with this call.", seqs(case.proof, hand))
 
 
 def pause(case: Case) -> Diagnosis | None:

@@ -10,6 +10,7 @@
     answers     whether anything ran, and the journal's words        operation what all families give
     acquire  renew  release  reap  remove  add  unfenced             one family a file; `families` says whose is whose
     raw      hands on lock keys, and scripts that nobody knows       wipes     FLUSHALL, FLUSHDB, SWAPDB
+    hands    hands on a queue's lists and on jobs' own keys
 
 How to add a script: a row in the catalogue data (`data/catalogue.json`: sha, name, arity, releases), a layout row
 (`data/layouts.json`: the roles of KEYS and ARGV in those releases), the hash of its first comment line

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from emqproxy.locks.events import (
     Absent,
@@ -28,6 +29,7 @@ from emqproxy.locks.events import (
 from emqproxy.records import Line
 from emqproxy.scripts.answers import answered, code_of, failure, nothing_ran, part, window
 from emqproxy.scripts.arguments import whole
+from emqproxy.scripts.hands import ListHand, recognise_hand
 from emqproxy.scripts.layouts import LOCK_SUFFIX
 from emqproxy.scripts.operation import Happening, Script
 from emqproxy.session.exchange import Command, ErrorReply, Exchange, Reply, Word
@@ -75,6 +77,8 @@ class Hand(msgspec.Struct, frozen=True):
     keys: tuple[LockKey, ...]
     conditional: bool
     """A SET with NX or XX: nil says that it changed nothing."""
+    beside: ListHand | None = None
+    """What else it does to the queue."""
 
     def intents(self, at: Place, db: int) -> tuple[AnyIntent, ...]:
         return tuple(
@@ -93,7 +97,7 @@ class Hand(msgspec.Struct, frozen=True):
             proof = self._proof(key, reply)
             fact: AnyFact = proof(part(at, i), window(exchange), Lock(db, key.key), Queue(db, key.prefix), _OWNERLESS)
             found.append(Happening(fact, line))
-        return tuple(found)
+        return tuple(found) if self.beside is None else (*found, *self.beside.happenings(exchange, at))
 
     def _proof(self, key: LockKey, reply: Reply) -> type[Absent | Deleted | Overwritten | Untouched]:
         if nothing_ran(reply):
@@ -113,8 +117,9 @@ class Hand(msgspec.Struct, frozen=True):
         return Deleted if key.gone else Overwritten
 
 
-def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
-    """A command that may change lock keys; None where it changes none. `prefixes` end with their colon."""
+def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | ListHand | None:
+    """A command that may change lock keys, a queue's lists or jobs; None where it changes none. `prefixes` end with
+    their colon."""
     spec, words = COMMANDS.get(command.name), command.words
     if spec is None or not spec.writes or _only_reads(command.name, words):
         return None
@@ -124,11 +129,14 @@ def recognise_write(command: Command, prefixes: Sequence[bytes]) -> Hand | None:
         found = _moved(command.name, words, prefixes)
     elif command.name == b"GETDEL":
         found = [key._replace(gone=True) for key in found]
+    beside = recognise_hand(command, prefixes)
     if not found:
-        return None
+        return beside
     options = {option_of(word) for word in words[3:]} if command.name == b"SET" else set()
     conditional = bool(options & {b"NX", b"XX"}) and b"GET" not in options
-    return Hand(Script(command.name.decode(), 0, "", "", ""), command.name, tuple(found), conditional)
+    if beside is not None:
+        beside = replace(beside, first_part=len(found))
+    return Hand(Script(command.name.decode(), 0, "", "", ""), command.name, tuple(found), conditional, beside)
 
 
 def _only_reads(name: bytes, words: Sequence[Word]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from emqproxy.session.exchange import Word
-from emqproxy.session.table import COMMANDS, key_positions, option_of
+from emqproxy.session.table import COMMANDS, KEY_ENDS, key_positions, option_of
 
 
 class Rule(enum.Enum):
@@ -20,7 +20,7 @@ class Rule(enum.Enum):
     """A script or function call, one that brings a script's text, or one that wipes databases: handed to those who know
     them."""
     WRITE = "write"
-    """Handed to them if one of its keys ends with LOCK_MARK, else plain."""
+    """Handed to them if one of its keys is a lock's, or may be a queue's list or a job's; else plain."""
     MULTI = "multi"
     EXEC = "exec"
     DISCARD = "discard"
@@ -49,10 +49,13 @@ RULES: Final = {
 """By upper-case name. POST and `Host:` are what an HTTP client says: Redis closes the connection without a reply."""
 
 WRITES: Final = frozenset(name for name, spec in COMMANDS.items() if spec.pairing == Rule.WRITE.value)
-"""Commands that may change a key, and are looked at where LOCK_MARK stands in what the client sent."""
+"""Commands that may change a key, and are looked at where a key of a queue's may stand in what the client sent."""
 
 LOCK_MARK: Final = b":lock"
 """The end of every lock's key."""
+
+LIST_MARKS: Final = (b":active", b":wait", b":paused", b":prioritized", b":delayed")
+"""The ends of the keys that say where a queue's unfinished jobs are."""
 
 CHANNEL_KINDS: Final = {
     b"SUBSCRIBE": "channels",
@@ -81,12 +84,16 @@ def blind_reason(name: bytes) -> str:
     return f"{name.decode().upper()} turns the connection into a stream"
 
 
-def on_a_lock(words: Sequence[Word], length: int) -> bool:
-    """Whether one of the command's keys is a lock's."""
-    if not any(word is not None and word.endswith(LOCK_MARK) for word in words[1:]):
+def on_a_queue(words: Sequence[Word], length: int, prefixes: tuple[bytes, ...] = ()) -> bool:
+    """Whether one of the command's keys is a lock's; or, within the prefixes, a list of a queue's, or what may be a job
+    where it is deleted."""
+    if not any(word is not None and (word.endswith(LOCK_MARK) or word.startswith(prefixes)) for word in words[1:]):
         return False
-    keys = (words[at] for at in key_positions(words, length))
-    return any(key is not None and key.endswith(LOCK_MARK) for key in keys)
+    ends = (b"",) if words[0] in KEY_ENDS else LIST_MARKS  # a job's own key has no mark
+    for key in (words[at] for at in key_positions(words, length)):
+        if key is not None and (key.endswith(LOCK_MARK) or (key.startswith(prefixes) and key.endswith(ends))):
+            return True
+    return False
 
 
 def unanswered(words: Sequence[Word]) -> bool:

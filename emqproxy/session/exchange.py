@@ -43,9 +43,10 @@ Reply: TypeAlias = "int | float | bool | bytes | ErrorReply | Missing | list[Rep
 
 
 class Command(msgspec.Struct, eq=False, gc=False):
-    """A request of interest: a script or function call, SCRIPT LOAD, FLUSH* and SWAPDB, or a write on a lock's key.
+    """A request of interest: a script or function call, SCRIPT LOAD, FLUSH* and SWAPDB, or a write on a queue's keys.
 
-    Of the last, `table.key_positions(command.words)` tells which words are keys; at least one ends with `:lock`.
+    Of the last, `table.key_positions(command.words)` tells which words are keys; at least one is a lock's, or may be a
+    queue's list or a job's (`commands.on_a_queue`).
     """
 
     name: bytes

@@ -58,7 +58,7 @@ class GatedSession(Session):
         self.judge_bytes = HELD_BYTES_MAX
         """A larger command that needs judging is refused."""
         self._strangers = strangers
-        self._strict = StrictReader(RULES, WRITES, LOCK_MARK, strangers, self._undecided)
+        self._strict = StrictReader(RULES, WRITES, self._marks, strangers, self._undecided)
         self._proven = False
         """Redis has done what it was asked."""
         self._pieces, self._asked_at = 0, -1

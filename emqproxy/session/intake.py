@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_lock, setname, unanswered
+from emqproxy.session.commands import RULES, Rule, blind_reason, on_a_queue, setname, unanswered
 from emqproxy.session.exchange import Command, Word
 from emqproxy.session.modes import Run, Sent, Slot
 from emqproxy.session.table import option_of
@@ -22,7 +22,8 @@ _SCRIPTS_SUB = frozenset({b"LOAD"})
 class Intake:
     """Requests in, slots out. Keeps the state that the connection is in if all that was sent is accepted."""
 
-    def __init__(self, line: deque[Slot | Run]) -> None:
+    def __init__(self, line: deque[Slot | Run], prefixes: tuple[bytes, ...] = ()) -> None:
+        """`prefixes` end with their colon: what a write does to keys within them may be of interest."""
         self.blind: str | None = None
         """Why nothing that follows can be paired."""
         self.quit = False
@@ -33,7 +34,7 @@ class Intake:
         """Words held for commands that are not answered yet."""
         self.refused = 0
         """Slots in line whose answer is ours."""
-        self._line = line
+        self._line, self._prefixes = line, prefixes
         self.sent = Sent()
         self._number = 0
         self._silent = 0
@@ -160,8 +161,9 @@ class Intake:
         self._line.append(slot)
 
     def _special(self, request: Request, now: int, commands: list[Command]) -> None:
-        rule = RULES.get(request.words[0] or b"", Rule.WRITE)
-        if rule is Rule.SCRIPT or (rule is Rule.WRITE and on_a_lock(request.words, request.length)):
+        words = request.words
+        rule = RULES.get(words[0] or b"", Rule.WRITE)
+        if rule is Rule.SCRIPT or (rule is Rule.WRITE and on_a_queue(words, request.length, self._prefixes)):
             self._script(request, now, commands)
         elif rule is Rule.WRITE:
             self._plain(1)

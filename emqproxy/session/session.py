@@ -40,10 +40,12 @@ class Session:
     def __init__(self, pending_bytes_max: int = PENDING_BYTES_MAX, strangers: StrangerRule | None = None) -> None:
         self.blinded: str | None = None
         self._pending_bytes_max = pending_bytes_max
-        self._requests = RequestReader(RULES, WRITES, LOCK_MARK, strangers)
+        self._marks = (LOCK_MARK,) if strangers is None else strangers.prefixes
+        """Without one of them a write is nothing to a queue."""
+        self._requests = RequestReader(RULES, WRITES, self._marks, strangers)
         self._replies = ReplyReader()
         self._line: deque[Slot | Run] = deque()
-        self._intake = Intake(self._line)
+        self._intake = Intake(self._line, () if strangers is None else strangers.prefixes)
         self._pairing = Pairing(self._line, self._intake)
 
     # ---------------------------------------------------------------- getters

@@ -56,6 +56,10 @@ def option_of(word: Word) -> bytes:
     return b"" if word is None else word.partition(b"\0")[0].upper()
 
 
+KEY_ENDS: Final = frozenset({b"DEL", b"UNLINK", b"RENAME", b"RENAMENX", b"MOVE"})
+"""Behind them a key of any type is not where it was."""
+
+
 def key_positions(words: Sequence[Word], length: int | None = None) -> list[int]:
     """Which words are keys: their places in `words`, the command's name being word 0 (in any case).
 

@@ -35,9 +35,9 @@ class StrangerRule(Protocol):
 class Alike:
     """What one reader's stream has shown."""
 
-    def __init__(self, mark: bytes, strangers: StrangerRule | None) -> None:
-        """A plain command may be wanted by somebody where `mark` stands in it."""
-        self._plain = (mark,) if mark else ()
+    def __init__(self, marks: tuple[bytes, ...], strangers: StrangerRule | None) -> None:
+        """A plain command may be wanted by somebody where one of `marks` stands in it."""
+        self._plain = marks
         self._strangers = strangers
         self._heads: list[bytes] = []
         self._fixed: tuple[bytes, ...] = ()

@@ -62,6 +62,15 @@ WINDOW_BYTES: Final = 4096
 head_of: Final = tuple(b"$%d" % size for size in range(WINDOW_BYTES + 1)).__getitem__
 """The length line of a bulk of so many bytes, at most WINDOW_BYTES."""
 
+
+def holds_any(data: bytes, marks: tuple[bytes, ...]) -> bool:
+    """Whether one of a few marks stands in the data."""
+    for mark in marks:  # noqa: SIM110  on the data path: a generator takes several times as long
+        if mark in data:
+            return True
+    return False
+
+
 _LINES_AT_ONCE: Final = [re.compile(rb"(?:[+\-:_,#(][^\r\n]*+\r\n){1,%d}+" % (1 << power)) for power in range(13)]
 """By powers of two."""
 

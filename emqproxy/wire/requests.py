@@ -25,6 +25,7 @@ from emqproxy.wire.frames import (
     ZERO_IN_NAME,
     ClientWireError,
     head_of,
+    holds_any,
     strict_int,
 )
 from emqproxy.wire.inline import read_line
@@ -41,17 +42,17 @@ class RequestReader:
         self,
         wanted: Container[bytes],
         marked: Container[bytes] = (),
-        mark: bytes = b"",
+        marks: tuple[bytes, ...] = (),
         strangers: StrangerRule | None = None,
     ) -> None:
-        """Upper-case names: `wanted` always; `marked` are held if `mark` stands in the bytes, and may be if not.
+        """Upper-case names: `wanted` always; `marked` are held if a mark stands in the bytes, and may be if not.
 
-        One search of a piece for the mark spares nearly all commands in `marked` from being looked at. A wanted
+        One search of a piece for the marks spares nearly all commands in `marked` from being looked at. A wanted
         command whose words are a stranger's is counted as one that nobody wants.
         """
         self._stranger = strangers
-        self._alike = Alike(mark, strangers)
-        self._wanted, self._marked, self._mark = wanted, marked, mark
+        self._alike = Alike(marks, strangers)
+        self._wanted, self._marked, self._marks = wanted, marked, marks
         self._marking = False
         """The commands in `marked` are held in this piece."""
         self._word_bytes_max = HELD_WORD_BYTES_MAX
@@ -87,7 +88,7 @@ class RequestReader:
             self._rest = b""
         out: list[Item] = []
         pos, end, named_at = 0, len(data), -1
-        self._marking = bool(self._mark) and self._mark in data
+        self._marking = holds_any(data, self._marks)
         slow_until, alike = 0, self._alike
         match, made = alike.within(data), alike.made
         try:
@@ -115,7 +116,7 @@ class RequestReader:
                     pos = self._start(data, pos, end, out)
                 else:
                     pos = self._inline(data, pos, end, out)
-            if self._open and self._words is None and named_at >= 0 and self._mark and self._left < self._count:
+            if self._open and self._words is None and named_at >= 0 and self._marks and self._left < self._count:
                 self._again(data, named_at, end)
         except ClientWireError as error:
             raise ClientWireError(error.args[0], out) from None

@@ -31,6 +31,7 @@ from emqproxy.wire.frames import (
     ZERO_IN_NAME,
     ClientWireError,
     head_of,
+    holds_any,
     strict_int,
 )
 from emqproxy.wire.inline import unquoted
@@ -56,13 +57,13 @@ class StrictReader:
         self,
         wanted: Container[bytes],
         marked: Container[bytes],
-        mark: bytes,
+        marks: tuple[bytes, ...],
         strangers: StrangerRule | None = None,
         undecided: Undecided | None = None,
     ) -> None:
         """As `RequestReader`'s. `undecided` is asked of a command that grows large, by its first words."""
         self.held_bytes_max = HELD_BYTES_MAX
-        self._wanted, self._marked, self._mark, self._stranger = wanted, marked, mark, strangers
+        self._wanted, self._marked, self._marks, self._stranger = wanted, marked, marks, strangers
         self._undecided = undecided or (lambda _words, _length: True)
         self._rest = b""
         """A line, or the CRLF behind a word, whose end has not come."""
@@ -158,7 +159,7 @@ class StrictReader:
         if name in self._wanted:
             words[0] = name
             return self._stranger is None or not self._stranger(words)
-        if name not in self._marked or not any(word is not None and self._mark in word for word in words):
+        if name not in self._marked or not any(holds_any(word, self._marks) for word in words if word):
             return False
         words[0] = name
         return True

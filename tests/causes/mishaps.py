@@ -224,15 +224,19 @@ async def repeats(w: Scene) -> None:
 
 
 async def removed(w: Scene) -> None:
-    """A client removes a job whose lock has run out, or obliterates the queue, or empties the database."""
+    """A client removes a job whose lock has run out, or deletes its key, or obliterates the queue, or empties the
+    database."""
     worker, by = await crew(w), other(w)
     link, held = w.link(by), w.chance.choice(worker.held)
-    kind = w.chance.choice(("remove", "obliterate", "FLUSHDB", "kept nothing"))
+    kind = w.chance.choice(("remove", "DEL", "obliterate", "FLUSHDB", "kept nothing"))
     if kind == "remove":
         worker.stop_renewing()
         worker.plight("renew_stopped")
         await by.rest(worker.ttl_ms * 1.1)
         await link.ask(asks.remove(held[0]))
+    elif kind == "DEL":  # the lock stays, and its holder renews it as before
+        await link.ask(asks.plain(w.chance.choice(("DEL", "UNLINK")), f"emq:orders:{held[0]}"))
+        w.truth.gone[held[0]] = "job_removed"
     elif kind == "obliterate":
         await link.ask(asks.pause())
         await link.ask(asks.obliterate())

@@ -14,17 +14,25 @@ from tests.causes.workers import Worker
 
 
 async def granted_twice(w: Scene) -> None:
-    """The id is pushed by hand while its lock lives, and another worker is given it."""
+    """The id is pushed by hand while its lock lives, through us or past us, and another worker is given it."""
     worker, by = await crew(w), other(w)
     job, token = w.chance.choice(worker.held)
-    w.aside("LREM", "emq:orders:active", "0", job)
-    w.aside("LPUSH", "emq:orders:wait", job)
+    await by_hand(w, by, "LREM", "emq:orders:active", "0", job)
+    await by_hand(w, by, "LPUSH", "emq:orders:wait", job)
     taken = await by.pick()
     assert taken is not None
     await by.rest(w.chance.uniform(0.5, worker.ttl_ms / 2))
     if w.chance.random() < 0.3:
         await by.finish(taken)
     await worker.fail((job, token))
+
+
+async def by_hand(w: Scene, by: Worker, *words: str) -> None:
+    """Somebody's own command, which the sidecar sees or does not."""
+    if w.chance.random() < 0.5:
+        w.aside(*words)
+    else:
+        await w.link(by).ask(asks.plain(*words))
 
 
 async def bypassed(w: Scene) -> None:
@@ -184,9 +192,9 @@ async def has_children(w: Scene) -> None:
 
 async def off_the_list(w: Scene) -> None:
     """The id is taken off the active list by hand: the finish says so, and takes the lock along."""
-    worker = await crew(w)
+    worker, by = await crew(w), other(w)
     held = w.chance.choice(worker.held)
-    w.aside("LREM", "emq:orders:active", "0", held[0])
+    await by_hand(w, by, "LREM", "emq:orders:active", "0", held[0])
     w.truth.plight[held] = "not_in_active"
     w.truth.end(*held, Ending(clock.now(), "not_in_active"))
     await worker.finish(held)

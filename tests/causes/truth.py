@@ -99,12 +99,12 @@ class Truth:
         if key not in self.granted:
             return self._stranger(job, token)
         end = self.ended.get(key)
-        if end is None:
-            return "lost_by_redis", False
-        if end.op:
+        if end is not None and end.op:
             return self._own(end, op, at, ttl_ms)
         if code == -1 and job in self.gone:
             return self.gone[job], True
+        if end is None:
+            return "lost_by_redis", False
         if end.cause == "job_vanished" and op == "renew":
             return "lost_by_redis", True  # a renewal does not ask for the job
         if end.cause != "expired":

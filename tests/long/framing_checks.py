@@ -21,7 +21,7 @@ def cut(data: bytes, rnd: random.Random, count: int) -> list[bytes]:
 
 def pieces(parts: list[bytes]) -> tuple[list[tuple[bytes, Item]], str | None]:
     """What the strict reader makes of a stream: plain commands counted one by one, streamed parts joined."""
-    reader, out, fault = StrictReader(RULES, WRITES, LOCK_MARK), [], None
+    reader, out, fault = StrictReader(RULES, WRITES, (LOCK_MARK,)), [], None
     try:
         for part in parts:
             out += reader.feed(part)

@@ -171,8 +171,9 @@ def test_s31_a_pickup_without_a_duration(play: Play, ttl_ms: int | None) -> None
 
 
 def test_s39_a_job_is_given_out_twice(play: Play) -> None:
-    first, second = play.owner("a:1"), play.hand()
-    assert play.hand().wire.pipeline(
+    first, second, pusher = play.owner("a:1"), play.hand(), play.hand()
+    pusher.wire.call("CLIENT", "SETNAME", "a-pusher")
+    assert pusher.wire.pipeline(
         ("LREM", PREFIX + b"active", 1, play.job), ("LPUSH", PREFIX + b"wait", play.job)
     ) == [1, 1]
     assert second.pick("b:1") == play.job
@@ -185,6 +186,11 @@ def test_s39_a_job_is_given_out_twice(play: Play) -> None:
         ("finish", "refused", "double_grant"),
     ]
     assert play.lines("acquire")[1]["finding"] == "double"
+    out, pushed = play.lines("raw")
+    assert (out["script"], out["target"], pushed["script"], pushed["target"]) == ("LREM", "active", "LPUSH", "wait")
+    for line in (play.cause(op, "double_grant") for op in ("acquire", "renew", "finish")):
+        assert "a-pusher had put it into wait by hand (LPUSH)" in line["because"]
+        assert pushed["seq"] in line["evidence"]
 
 
 def test_s40_sweeps_of_two_releases_on_one_queue(play: Play) -> None:

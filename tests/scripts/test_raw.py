@@ -86,8 +86,7 @@ ROWS: list[tuple[list[object], str]] = [
 
 def hand(catalogue: Catalogue, sent: list[object]) -> Hand | None:
     found = catalogue.recognise(command([part if isinstance(part, bytes) else str(part).encode() for part in sent]))
-    assert found is None or isinstance(found, Hand)
-    return found
+    return found if isinstance(found, Hand) else None
 
 
 @pytest.mark.parametrize(("sent", "proofs"), ROWS, ids=lambda value: str(value)[:60])
@@ -104,7 +103,8 @@ def test_what_each_answer_proves(
             assert hand(catalogue, sent) is None
             return
         before = {key: talk.redis("GET", key) for key in (KEY, OTHER, GONE)}
-        happenings = talk.ask([part if isinstance(part, bytes) else str(part).encode() for part in sent])
+        told = talk.ask([part if isinstance(part, bytes) else str(part).encode() for part in sent])
+        happenings = [h for h in told if h.line is None or h.line.target is None]  # what it does beside is another's
         assert [type(h.fact) for h in happenings] == [T[word] for word in proofs.split()]
         for happening in happenings:
             fact = happening.fact

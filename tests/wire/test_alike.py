@@ -39,7 +39,7 @@ def evalsha(key: bytes, sha: bytes = SHA, name: bytes = b"EVALSHA") -> bytes:
 
 
 def reader(strangers: Strangers, *, patterns: bool = True) -> RequestReader:
-    made = RequestReader(WANTED, MARKED, MARK, strangers)
+    made = RequestReader(WANTED, MARKED, (MARK,), strangers)
     if not patterns:
         made._alike.saw = lambda *_: None  # type: ignore[method-assign]  # it only ever reads
     return made

@@ -171,7 +171,7 @@ def test_only_a_wire_error_may_escape(data, cuts):
     st.lists(st.integers(min_value=0), max_size=6),
 )
 def test_a_marked_command_is_wanted_wherever_the_pieces_fall(commands: list[bytes], cuts: list[int]) -> None:
-    reader, out = RequestReader(WANTED, {b"SET", b"DEL"}, b":lock"), []
+    reader, out = RequestReader(WANTED, {b"SET", b"DEL"}, (b":lock",)), []
     for piece in pieces_of(b"".join(commands), cuts):
         out += reader.feed(piece)
     assert sum(i if isinstance(i, int) else 1 for i in out) == len(commands)
@@ -185,7 +185,7 @@ def test_a_marked_command_is_wanted_wherever_the_pieces_fall(commands: list[byte
 
 
 def test_without_the_mark_nothing_is_held() -> None:
-    reader = RequestReader(WANTED, {b"SET"}, b":lock")
+    reader = RequestReader(WANTED, {b"SET"}, (b":lock",))
     assert reader.feed(command(b"SET", b"k", b"v") * 3) == [3]
     (item,) = reader.feed(command(b"SET", b"k:lock", b"v" * (MARKED_WORD_BYTES_MAX + 1)))
     assert isinstance(item, Request)

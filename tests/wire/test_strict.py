@@ -26,7 +26,7 @@ Read = tuple[list[tuple[bytes, Item]], str | None, bytes]
 
 
 def reader() -> StrictReader:
-    return StrictReader(WANTED, MARKED, MARK)
+    return StrictReader(WANTED, MARKED, (MARK,))
 
 
 def fed(parts: Sequence[bytes], made: StrictReader | None = None) -> tuple[list[Piece], str | None]:
@@ -113,7 +113,7 @@ def test_nothing_is_raised_but_what_the_client_did(data: bytes, cuts: list[int])
 @given(CANONICAL)
 def test_it_finds_the_commands_that_the_lenient_reader_finds(data: bytes) -> None:
     """Of marked ones the lenient reader may show more: it asks for the mark in the whole piece."""
-    lenient = [item for item in RequestReader(WANTED, MARKED, MARK).feed(data) if isinstance(item, Request)]
+    lenient = [item for item in RequestReader(WANTED, MARKED, (MARK,)).feed(data) if isinstance(item, Request)]
     strict = [item for _, item in read([data])[0] if isinstance(item, Request)]
 
     def marked(item: Request) -> bool:

@@ -67,7 +67,7 @@ def test_a_large_command_streams_where_nobody_judges_it_and_comes_whole_where_so
     def undecided(words: Sequence[bytes | None], _: int) -> bool:
         return any((word or b"").endswith(MARK) for word in words[1:])
 
-    made = StrictReader(WANTED, MARKED, MARK, undecided=undecided)
+    made = StrictReader(WANTED, MARKED, (MARK,), undecided=undecided)
     out, fault = fed([data[at : at + step] for at in range(0, len(data), step)], made)
     assert fault is None
     assert b"".join(piece.raw for piece in out) == data

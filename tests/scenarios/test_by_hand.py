@@ -1,0 +1,171 @@
+"""Scenario S39 and its kin: somebody writes on a queue's lists, or deletes a job, by commands of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.processes import RedisServer
+from tests.proxy.hand import Hand
+from tests.scenarios.play import SHORT_MS, Play, calm, stage
+from tests.scripts import talk
+from tests.scripts.talk import PREFIX
+
+WAIT, ACTIVE = PREFIX + b"wait", PREFIX + b"active"
+JOB = "the job"
+"""In a command: the scenario's."""
+Command = tuple[str | bytes | int, ...]
+
+
+def by_hand(play: Play, *commands: Command) -> Hand:
+    """Somebody's who says its name."""
+    hand = play.hand()
+    hand.wire.call("CLIENT", "SETNAME", "a-hand")
+    for command in commands:
+        sent = (play.job if word == JOB else word for word in command)
+        assert not str(hand.wire.call(*sent)).startswith("ERR")
+    return hand
+
+
+def evidence_of(play: Play, op: str, cause: str) -> str:
+    """What is said of the first line with a cause; it rests on a line of the hand's."""
+    line = play.cause(op, cause)
+    hands = {each["seq"] for each in play.lines("raw") if each["client_name"] == "a-hand"}
+    assert hands & set(line["evidence"])
+    return str(line["because"])
+
+
+PUSHES: dict[str, list[Command]] = {
+    "LPUSH": [("LREM", ACTIVE, 1, JOB), ("LPUSH", WAIT, JOB)],
+    "RPUSH": [("RPUSH", WAIT, JOB)],
+    "LMOVE": [("LMOVE", ACTIVE, WAIT, "LEFT", "RIGHT")],
+    "RPOPLPUSH": [("RPOPLPUSH", ACTIVE, WAIT)],
+    "ZADD": [("ZADD", PREFIX + b"prioritized", 1, JOB)],
+}
+
+
+@pytest.mark.parametrize("how", PUSHES)
+def test_whoever_pushes_a_job_that_is_held_is_named(play: Play, how: str) -> None:
+    first, second = play.owner("a:1"), play.hand()
+    by_hand(play, *PUSHES[how])
+    assert second.pick("b:1") == play.job
+    assert first.finish(play.job, "a:1") == -6
+    assert play.causes() == [("acquire", "ok", "double_grant"), ("finish", "refused", "double_grant")]
+    where = "prioritized" if how == "ZADD" else "wait"
+    for op in ("acquire", "finish"):
+        assert f"a-hand had put it into {where} by hand ({how})." in evidence_of(play, op, "double_grant")
+
+
+def test_in_enforce_mode_hands_on_lists_pass_and_are_named(scenario_redis: RedisServer) -> None:
+    with stage(scenario_redis, "--mode", "enforce") as proxy:
+        play = Play(scenario_redis, proxy)
+        test_whoever_pushes_a_job_that_is_held_is_named(play, "LPUSH")
+        play.anew()
+        test_whoever_deletes_a_job_is_named(play, "DEL")
+        play.close()
+
+
+def test_in_a_transaction_too(play: Play) -> None:
+    first, second = play.owner("a:1"), play.hand()
+    by_hand(play, ("MULTI",), ("LREM", ACTIVE, 1, play.job), ("LPUSH", WAIT, play.job), ("EXEC",))
+    assert second.pick("b:1") == play.job
+    assert first.renew(play.job, "a:1") == 0
+    assert "a-hand had put it into wait by hand (LPUSH)" in evidence_of(play, "renew", "double_grant")
+
+
+def test_a_transaction_that_is_discarded_did_nothing(play: Play) -> None:
+    owner = play.owner("a:1")
+    by_hand(play, ("MULTI",), ("LREM", ACTIVE, 1, play.job), ("DEL", PREFIX + play.job.encode()), ("DISCARD",))
+    assert owner.finish(play.job, "a:1") == 0
+    assert not play.lines("raw")
+    assert not play.causes()
+
+
+@calm
+def test_a_job_that_lapsed_and_was_pushed_is_retaken(play: Play) -> None:
+    first = play.owner("a:1", SHORT_MS)
+    play.lapsed()
+    by_hand(play, ("LREM", ACTIVE, 1, play.job), ("LPUSH", WAIT, play.job))
+    assert play.hand().pick("b:1") == play.job
+    assert first.finish(play.job, "a:1") == -6
+    assert "a-hand had put it into wait by hand (LPUSH)." in evidence_of(play, "finish", "retaken")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("LREM", ACTIVE, 0, JOB),
+        ("LPOP", ACTIVE),
+        ("RPOP", ACTIVE, 1),
+        ("LTRIM", ACTIVE, 5, 6),
+        ("DEL", ACTIVE),
+        ("RENAME", ACTIVE, "elsewhere"),
+        ("RPOPLPUSH", ACTIVE, "elsewhere"),
+        ("BLPOP", "nothing", ACTIVE, 1),
+        ("LMPOP", 1, ACTIVE, "LEFT"),
+    ],
+    ids=lambda command: str(command[0]),
+)
+def test_whoever_takes_a_job_out_of_the_active_list_is_named(play: Play, command: Command) -> None:
+    owner = play.owner("a:1")
+    by_hand(play, command)
+    assert owner.finish(play.job, "a:1") == -3
+    assert play.causes() == [("finish", "refused", "not_in_active")]
+    words = evidence_of(play, "finish", "not_in_active")
+    assert "a-hand had taken" in words
+    assert f"by hand ({command[0]})" in words
+
+
+def test_a_hand_that_found_nothing_is_not_blamed(play: Play) -> None:
+    owner = play.owner("a:1")
+    by_hand(play, ("LREM", ACTIVE, 0, "another"), ("LREM", ACTIVE, 0, play.job.encode() + b"0"), ("DEL", WAIT))
+    play.redis.call("LREM", ACTIVE, "0", play.job)
+    by_hand(play, ("LREM", ACTIVE, 0, play.job))
+    assert owner.finish(play.job, "a:1") == -3
+    line = play.cause("finish", "not_in_active")
+    assert "a-hand" not in line["because"]
+
+
+@pytest.mark.parametrize("name", ["DEL", "UNLINK", "RENAME", "MOVE"])
+def test_whoever_deletes_a_job_is_named(play: Play, name: str) -> None:
+    owner, key = play.owner("a:1"), PREFIX + play.job.encode()
+    rest = {"RENAME": ("elsewhere",), "MOVE": (7,)}.get(name, ())
+    by_hand(play, (name, key, *rest))
+    assert owner.renew(play.job, "a:1") == 1
+    assert owner.finish(play.job, "a:1") == -1
+    assert play.causes() == [("finish", "refused", "job_removed")]
+    assert f"a-hand deleted the job's own key ({name})" in evidence_of(play, "finish", "job_removed")
+
+
+def test_a_key_that_was_gone_already_is_nobodys_deed(play: Play) -> None:
+    owner, key = play.owner("a:1"), PREFIX + play.job.encode()
+    play.redis.call("DEL", key)
+    by_hand(play, ("DEL", key))
+    assert owner.finish(play.job, "a:1") == -1
+    assert play.causes() == [("finish", "refused", "job_vanished")]
+
+
+def test_who_pushed_a_ghost_is_named(play: Play) -> None:
+    by_hand(play, ("LPUSH", WAIT, play.job))
+    assert play.hand().pick("a:1") == play.job
+    assert play.causes() == [("acquire", "ok", "ghost_job")]
+    assert "a-hand had put it into wait by hand (LPUSH)." in evidence_of(play, "acquire", "ghost_job")
+
+
+def test_workers_that_pop_for_themselves_are_no_hands(play: Play) -> None:
+    play.add()
+    assert by_hand(play).wire.call("BRPOPLPUSH", WAIT, ACTIVE, 1) == play.job.encode()
+    assert not play.lines("raw")
+
+
+def test_a_push_of_long_ago_explains_nothing(play: Play) -> None:
+    """It was given out since, and given back."""
+    play.add()
+    play.redis.call("DEL", WAIT)
+    by_hand(play, ("LPUSH", WAIT, play.job))
+    first = play.hand()
+    assert first.pick("a:1") == play.job
+    play.redis.call("LPUSH", WAIT, play.job)
+    assert play.hand().pick("b:1") == play.job
+    assert first.call("moveToFinished-14", talk.finish(play.job, "a:1")) == -6
+    assert "a-hand" not in play.cause("finish", "double_grant")["because"]
+    assert "a-hand" not in play.cause("acquire", "double_grant")["because"]
