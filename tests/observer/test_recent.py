@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from emqproxy.locks.events import Place, Wiped
+from emqproxy.locks.events import Nothing, Place, Queue, Wiped
 from emqproxy.locks.verdicts import Grade, Verdict
 from emqproxy.observer import recent as recent_module
 from emqproxy.observer.journal_entry import Entries
-from emqproxy.observer.recent import LINES_MAX, Recent
+from emqproxy.observer.recent import INTERVAL_MS, LINES_MAX, WIDE_MAX, Recent
 from emqproxy.observer.timeline import Timeline
 from emqproxy.observer.tokens import Tokens
 from emqproxy.records import Line, Record
@@ -89,3 +89,67 @@ def test_jobs_and_lines_in_all_are_bounded(recent: Recent, monkeypatch: pytest.M
 def test_a_key_that_is_no_utf8_is_asked_for_as_it_is_told(recent: Recent) -> None:
     recent.on(Story(job=b"\xff").acquire(0))
     assert page(recent, "emq:orders:\\xff")["lines"][0]["job"] == "\\xff"
+
+
+def of_queue(seq: int, at_ms: float, line: Line, queue: bytes = b"emq:orders:", db: int = 0) -> Record:
+    """A line that names no job."""
+    return Record(seq, line, Verdict(Nothing(Place(9, seq), window(at_ms), Queue(db, queue)), None), None, None)
+
+
+def sweep(seq: int, at_ms: float, queue: bytes = b"emq:orders:", interval_ms: int | None = None) -> Record:
+    return of_queue(seq, at_ms, Line("sweep", "ok", interval_ms=interval_ms), queue)
+
+
+def test_a_hand_on_a_whole_list_of_its_queue_is_among_a_job_s_lines(recent: Recent) -> None:
+    recent.on(Story().acquire(0))
+    for number, (queue, db) in enumerate([(b"emq:mails:", 0), (b"emq:orders:", 3), (b"emq:orders:", 0)]):
+        recent.on(of_queue(100 + number, 1_000, Line("raw", "ok", target="active", code=1), queue, db))
+    told = page(recent, "emq:orders:42")["lines"]
+    assert [(line["op"], line["target"], line["seq"]) for line in told[1:]] == [("raw", "active", 102)]
+
+
+def test_hands_push_no_wipe_out(recent: Recent) -> None:
+    recent.on(Story().acquire(0))
+    recent.on(wipe(100, 1_000))
+    for number in range(WIDE_MAX + 1):
+        recent.on(of_queue(101 + number, 2_000, Line("raw", "ok", target="active")))
+    told = page(recent, "emq:orders:42")["lines"]
+    assert told[1]["op"] == "wipe"
+    assert len(told) == 2 + WIDE_MAX
+
+
+def test_the_last_sweep_before_a_job_s_last_line_is_among_its_lines(recent: Recent) -> None:
+    story = Story()
+    recent.on(story.acquire(0))
+    recent.on(sweep(100, 1_000))
+    recent.on(sweep(101, 2_000))
+    assert [line["op"] for line in page(recent, "emq:orders:42")["lines"]] == ["acquire"], "none was before it"
+    recent.on(story.renew(3_000))
+    recent.on(sweep(102, 4_000))
+    recent.on(sweep(103, 4_000, b"emq:mails:"))
+    told = page(recent, "emq:orders:42")["lines"]
+    assert sorted(line["seq"] for line in told if line["op"] == "sweep") == [101]
+    recent.on(story.renew(5_000))
+    assert [line["seq"] for line in page(recent, "emq:orders:42")["lines"] if line["op"] == "sweep"] == [102]
+
+
+@pytest.mark.parametrize(("interval_ms", "before_ms"), [(None, 2 * INTERVAL_MS), (5_000, 10_000)])
+def test_a_sweep_long_before_a_job_tells_nothing_of_its_time(
+    recent: Recent, interval_ms: int | None, before_ms: int
+) -> None:
+    recent.on(sweep(100, -before_ms - 1, interval_ms=interval_ms))
+    recent.on(Story().acquire(0))
+    assert [line["op"] for line in page(recent, "emq:orders:42")["lines"]] == ["acquire"]
+    recent.on(sweep(101, -before_ms + 1, interval_ms=interval_ms))
+    recent.on(Story(job=b"43").acquire(0))
+    assert {line["op"] for line in page(recent, "emq:orders:43")["lines"]} == {"acquire", "sweep"}
+
+
+def test_sweeps_of_so_many_queues_are_kept(recent: Recent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_module, "QUEUES_MAX", 2)
+    for number, queue in enumerate([b"emq:a:", b"emq:b:", b"emq:a:", b"emq:c:"]):
+        recent.on(sweep(100 + number, 1_000 + number, queue))
+    for queue in (b"emq:a:", b"emq:b:", b"emq:c:"):
+        recent.on(Story(queue=queue).acquire(2_000))
+    swept = {q: [line["op"] for line in page(recent, f"emq:{q}:42")["lines"]].count("sweep") for q in "abc"}
+    assert swept == {"a": 1, "b": 0, "c": 1}
