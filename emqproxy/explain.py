@@ -24,6 +24,8 @@ INTERVAL_MS: Final = 30_000
 """From one sweep to the next, where a sweep does not say."""
 ANSWER_S_MAX: Final = 10.0
 _PAGE_BYTES_MAX: Final = 64 << 20
+_OF_MANY: Final = (b'"op":"wipe"', b'"op":"sweep"', b'"op":"reap"', b'"op":"raw"', b'"effect":"met"')
+"""What stands in lines that name no job, and bear on many."""
 
 Job = Annotated[
     str,
@@ -105,7 +107,7 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
             for raw in raw_lines(opened):
-                may = needle in raw or b'"op":"wipe"' in raw or b'"effect":"met"' in raw or b'"op":"sweep"' in raw
+                may = needle in raw or any(mark in raw for mark in _OF_MANY)
                 if journal and not may:
                     continue
                 line = reader.read(raw)
@@ -129,10 +131,7 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
                 where = "a journal of another version; use the release that wrote it"
         raise CommandError(f"--journal: {_printable(file)}: {where}")
     lines.sort(key=lambda line: line.time)
-    first = next(at for at, line in enumerate(lines) if line.key == key)
-    last = max(at for at, line in enumerate(lines) if line.key == key)
-    kept = lines[first : last + 1]
-    return LinesFound(kept, left_out, _swept(kept, swept))
+    return _found(lines, swept, left_out, key)
 
 
 def _of_admin(url: str, key: str, db: int) -> LinesFound:
@@ -167,12 +166,35 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
     except (ValueError, KeyError, TypeError):
         raise CommandError(f"--admin: {_printable(url)}: no answer of emqproxy's; write its admin listener") from None
     lines = sorted((line for line in read if line is not None), key=lambda line: line.closed_ns)
-    return LinesFound(lines, left_out)
+    swept = [line for line in lines if _sweeps(line, key, db)]
+    return _found([line for line in lines if _concerns(line, key, db)], swept, left_out, key)
+
+
+def _found(lines: list[JournalLine], swept: list[JournalLine], left_out: int, key: str) -> LinesFound:
+    """The job's lines, and of what bears on many jobs what came between; and behind them as long as its lock may have
+    lived that somebody holds by then."""
+    from emqproxy.explain_holdings import Holdings
+
+    first = next((at for at, line in enumerate(lines) if line.key == key), 0)
+    last = max((at for at, line in enumerate(lines) if line.key == key), default=-1)
+    account, until_ns, end = Holdings(), 0, last + 1
+    for line in lines[first:end]:
+        account.on(line, "")
+        if line.effect in {"granted", "renewed"}:
+            until_ns = line.closed_ns + (line.ttl_ms or 0) * 1_000_000
+    while account.holder is not None and end < len(lines):
+        line = lines[end]
+        if line.run != lines[last].run or line.closed_ns > until_ns:
+            break
+        account.on(line, "")
+        end += 1
+    kept = lines[first:end]
+    return LinesFound(kept, left_out, bool(kept) and _swept(kept, swept))
 
 
 def _sweeps(line: JournalLine, key: str, db: int) -> bool:
-    """A sweep on the job's queue."""
-    return line.op == "sweep" and line.db == db and key.startswith(f"{line.prefix}:{line.queue}:")
+    """A sweep on the job's queue, whomever it named."""
+    return line.op in {"sweep", "reap"} and line.db == db and key.startswith(f"{line.prefix}:{line.queue}:")
 
 
 def _swept(lines: list[JournalLine], sweeps: list[JournalLine]) -> bool:
@@ -194,11 +216,13 @@ def _needle(key: str) -> bytes:
 
 
 def _concerns(line: JournalLine, key: str, db: int) -> bool:
-    """A line of the job; or a wipe that reached it, or the loss of Redis."""
+    """A line of the job; or a wipe that reached it, a hand on a whole list of its queue, or the loss of Redis."""
+    from emqproxy.journal_timeline import befalls
+
     if line.job is not None:
         return line.key == key and line.db == db
-    if line.op == "wipe":
-        return line.db in {None, db} and (line.queue is None or key.startswith(f"{line.prefix}:{line.queue}:"))
+    if befalls(line.op, line.db, line.prefix, line.queue, key=key, key_db=db):
+        return True
     return line.op == "conn" and line.conn is None
 
 

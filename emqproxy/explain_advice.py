@@ -8,6 +8,13 @@ from typing import Final, NamedTuple
 from emqproxy.locks.notes import seconds
 
 
+class Culprit(NamedTuple):
+    """Who did what a cause comes of, and by which command."""
+
+    who: str
+    command: str
+
+
 class StoryFigures(NamedTuple):
     """Of one cause, over all lines of the job that have it."""
 
@@ -23,6 +30,10 @@ class StoryFigures(NamedTuple):
     """The beginning of the sha of the script that nobody knows, where it was one."""
     sweeps: bool = False
     """A sweep for stalled jobs was seen on the queue."""
+    hand: Culprit | None = None
+    """Whose hand was at the job's hash or its queue's lists, and did what the cause says."""
+    wipe: Culprit | None = None
+    """Who emptied the queue or the database, where that is what the cause says."""
 
 
 _SILENT: Final = (
@@ -76,8 +87,8 @@ ADVICE: Final = {
         "Let {who} remove only jobs that nobody works on, and let the worker's code take a job that is gone as ended."
     ),
     "job_vanished": (
-        "Whoever removed it did so past emqproxy, or by a command on the job's own key (DEL, UNLINK), which is not "
-        "watched; or Redis lost it: see maxmemory-policy and persistence."
+        "Whoever removed it did so past emqproxy, or by what is not watched: an EXPIRE, or a script that nobody knows; "
+        "or Redis lost it: see maxmemory-policy and persistence."
     ),
     "lock_vanished_early": _GONE,
     "eviction_suspected": (
@@ -126,6 +137,34 @@ ADVICE: Final = {
     "unknown": "Take a journal of it with all clients behind emqproxy, and send it: emqproxy replay FILE --redact OUT.",
 }
 """By cause; what is harmless has none."""
+_HASH: Final = (
+    "Let {who} remove jobs by the library, which refuses while a lock lives: a {command} of the job's hash asks "
+    "nobody, and leaves its id in the lists. Let the worker's code take a job that is gone as ended."
+)
+BY_HAND: Final = {
+    "job_removed": _HASH,
+    "job_vanished": _HASH,
+    "not_in_active": (
+        "Let {who} keep off the active list ({command}): to take a job from a worker that hangs, end the worker; its "
+        "lock runs out then, and a sweep puts the job back."
+    ),
+    "double_grant": (
+        "Let {who} push no id by hand ({command}): who took the job then ran it beside its holder. A job that hangs "
+        "is put back by the sweep once its lock has run out, a failed one by the library's retry."
+    ),
+    "retaken": _TAKEN + (
+        " Let {who} push no id by hand ({command}): without a sweep's word nobody knows that its holder has lost it."
+    ),
+    "ghost_job": (
+        "Let {who} push no id by hand ({command}) whose data is gone: add the job anew, by the library."
+    ),
+}
+"""By cause: where it was seen whose hand it was."""
+WIPED: Final = (
+    "Let {who} empty no queue or database that is worked on ({command}): pause the queue and let its workers end "
+    'first. The rule mass_delete refuses it while locks are held, but is only shadow unless told otherwise: set it to '
+    '"enforce", with mode "enforce".'
+)
 _RAW: Final = 'With mode "enforce" the rule raw_lock_write refuses it.'
 _UNKNOWN: Final = (
     "It was a script that nobody knows (sha {sha}…): the rule unknown_script refuses it, which is only shadow unless "
@@ -149,7 +188,12 @@ def advice(cause: str, figures: StoryFigures) -> str | None:
     words = ADVICE.get(cause)
     if words is None:
         return None
-    gap_ms, ttl_ms, code_name, who, sha, sweeps = figures
+    gap_ms, ttl_ms, code_name, who, sha, sweeps, hand, wipe = figures
+    doer = hand or wipe or Culprit(who, "")
+    if hand is not None:
+        words = BY_HAND.get(cause, words)
+    elif wipe is not None:
+        words = WIPED
     above = f" above {_enough(gap_ms)}" if gap_ms else ""
     longest = ""
     if gap_ms and ttl_ms:
@@ -164,7 +208,8 @@ def advice(cause: str, figures: StoryFigures) -> str | None:
         server=_SERVER.get(code_name or "", "see its configuration and its log."),
         rule=_UNKNOWN.format(sha=sha) if sha else _RAW,
         sweeping=_SWEPT if sweeps else _UNSWEPT,
-        who=who or "whoever did it",
+        who=doer.who or "whoever did it",
+        command=doer.command,
     )
 
 

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from emqproxy.config_sources import printable
-from emqproxy.explain_story import Event, JobStory, Names, Tenure
+from emqproxy.explain_holdings import Tenure
+from emqproxy.explain_story import Event, JobStory, Names
 from emqproxy.journal_lines import JournalLine
 from emqproxy.journal_timeline import lock_timeline
 from emqproxy.locks.notes import seconds

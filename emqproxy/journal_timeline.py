@@ -12,12 +12,21 @@ from typing import Any, Final
 
 import msgspec
 
+from emqproxy.journal_hands import Deed, done
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.locks.case import MOVES
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})
+_EMPTIES: Final = frozenset({"wiped", "deleted"})
 _HOLDS_NONE: Final = frozenset({"absent", "held_by_other", "not_mine", "released"})
+_HANDS: Final = {
+    Deed.PUT: Mark.HAND_PUTS,
+    Deed.MOVED: Mark.HAND_PUTS,
+    Deed.TAKEN: Mark.HAND_TAKES,
+    Deed.LIST: Mark.HAND_TAKES,
+    Deed.HASH: Mark.HAND_DELETES,
+}
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -36,6 +45,7 @@ class _Line(msgspec.Struct):
     job: str | None = None
     token: str | None = None
     worker: str | None = None
+    script: str | None = None
     conn: int | None = None
     client: str | None = None
     client_name: str | None = None
@@ -99,6 +109,14 @@ def holds_none(outcome: str, effect: str, code: int | None) -> bool:
     return outcome == "refused" and (effect in _HOLDS_NONE or code in {-1, -3})
 
 
+def befalls(op: str, db: int | None, prefix: str | None, queue: str | None, *, key: str, key_db: int) -> bool:
+    """Whether a line that names no job bears on one: a wipe that reached it, a hand on a whole list of its queue.
+    `db` None: of every database; `queue` None: of every queue."""
+    if op not in {"wipe", "raw"} or db not in {None, key_db}:
+        return False
+    return queue is None or key.startswith(f"{prefix}:{queue}:")
+
+
 def name_of(line: Mapping[str, Any]) -> str:
     """Who speaks in a line: its client's name, else what is told of the worker or its token, else its address."""
     worker = line.get("worker") or line.get("token")
@@ -113,15 +131,18 @@ def lock_timeline(
     zero: datetime | None = None,
     name: Callable[[Mapping[str, Any]], str] = name_of,
 ) -> LockTimeline:
-    """The timeline of one job, `emq:orders:42`; lines of others are passed over.
+    """The timeline of one job, `emq:orders:42`; lines of others are passed over, but for what befell its queue.
 
     `zero`: what milliseconds are counted from; the job's first line unless told otherwise. `name`: who speaks in a
     line. Raises msgspec.ValidationError for a line of the job that is none of a journal.
     """
     told = _Told(zero)
     for line in lines:
-        key = f"{line.get('prefix')}:{line.get('queue')}:{line.get('job')}"
-        if line.get("job") is not None and key == job and line.get("db") == db:
+        prefix, queue, op = line.get("prefix"), line.get("queue"), str(line.get("op"))
+        if line.get("job") is None:
+            if befalls(op, line.get("db"), prefix, queue, key=job, key_db=db):
+                told.beside(msgspec.convert(line, _Line))
+        elif f"{prefix}:{queue}:{line['job']}" == job and line.get("db") == db:
             told.on(msgspec.convert(line, _Line), name(line))
     return told.timeline()
 
@@ -145,7 +166,9 @@ class _Told:
             self._zero = line.time
         at_ms = (line.time - self._zero) / _MS
         self._end_ms = max(self._end_ms, at_ms)
-        if line.op == "reap":
+        if line.op == "raw" and line.target is not None:
+            self._hand(line, at_ms)
+        elif line.op == "reap":
             self._ended(at_ms)
             failed = line.target == "failed"
             self._queue.append(Marked(at_ms, Mark.OVER_LIMIT if failed else Mark.SWEEP_RECOVERS))
@@ -159,6 +182,18 @@ class _Told:
                     self._holder = None
         else:
             self._seen(line, name, at_ms)
+
+    def beside(self, line: _Line) -> None:
+        """A line that names no job, and befell the queue of this one: before its first it is nothing to it."""
+        if self._zero is None or not self._rows:
+            return
+        at_ms = (line.time - self._zero) / _MS
+        if self._holder is not None:
+            self._end_ms = max(self._end_ms, at_ms)
+        if line.op == "raw":
+            self._hand(line, at_ms)
+        elif line.effect in _EMPTIES:
+            self._wiped(at_ms)
 
     def timeline(self) -> LockTimeline:
         """All of it."""
@@ -184,12 +219,23 @@ class _Told:
                 row = self._speaker(line, name)
                 # A lapse is told when it is certain; it happened when the lock's time was over.
                 row.marks.append(Marked(row.proofs[-1].deadline_ms if row.proofs else at_ms, Mark.LAPSED))
+            case "deleted" if line.op == "wipe":
+                self._wiped(at_ms)
             case "deleted":
                 self._ended(at_ms)
             case "overwritten" if self._holder is not None:
                 self._holder.doubted(at_ms)
             case _:
                 pass
+
+    def _hand(self, line: _Line, at_ms: float) -> None:
+        """On a list or on the job's hash: the lock stays."""
+        if (deed := done(line)) is not None:
+            self._queue.append(Marked(at_ms, _HANDS[deed]))
+
+    def _wiped(self, at_ms: float) -> None:
+        self._ended(at_ms)
+        self._queue.append(Marked(at_ms, Mark.WIPED))
 
     def _ended(self, at_ms: float) -> None:
         """Whoever held it holds it no more."""

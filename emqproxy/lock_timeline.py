@@ -33,6 +33,14 @@ class Mark(enum.Enum):
     SWEEP_RECOVERS = "sweep_recovers"
     OVER_LIMIT = "over_limit"
     """A sweep found that it had stalled too often: whoever takes it next fails it."""
+    HAND_PUTS = "hand_puts"
+    """A command outside the scripts put its id into a list."""
+    HAND_TAKES = "hand_takes"
+    """Such a command took its id out of a list, or all ids."""
+    HAND_DELETES = "hand_deletes"
+    """Such a command deleted its hash."""
+    WIPED = "wiped"
+    """Its queue, or its database, was emptied."""
 
 
 class Proof(NamedTuple):
@@ -80,6 +88,6 @@ class LockTimeline(NamedTuple):
 
     holdings: tuple[Holding, ...]
     queue: tuple[Marked, ...]
-    """SWEEP_MARKS, SWEEP_RECOVERS, OVER_LIMIT."""
+    """SWEEP_MARKS, SWEEP_RECOVERS, OVER_LIMIT; HAND_PUTS, HAND_TAKES, HAND_DELETES, WIPED."""
     start_ms: float
     end_ms: float

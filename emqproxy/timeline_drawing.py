@@ -7,9 +7,9 @@
     worker 2                                                     »━━━━━━━━●━━━━━━■
     the queue                  m                m                S
 
-One row a holder, one where its worker stood still, an axis, a row for what the queue's sweeps did, and a legend of the
-signs that occur. A column is a span of time: of two marks in one column the second moves to the next one, and where
-that is taken, the graver one stands.
+One row a holder, one where its worker stood still, an axis, a row for what sweeps and hands did to the queue, and a
+legend of the signs that occur. A column is a span of time: of two marks in one column the second moves to the next one,
+and where that is taken, the graver one stands.
 """
 
 from __future__ import annotations
@@ -58,12 +58,17 @@ _GLYPHS: Final[dict[Mark, _Glyph]] = {
     Mark.SWEEP_MARKS: _Glyph("m", "m", "cyan", "a sweep marks it"),
     Mark.SWEEP_RECOVERS: _Glyph("S", "S", "bold cyan", "a sweep puts it back"),
     Mark.OVER_LIMIT: _Glyph("F", "F", "bold red", "a sweep puts it back to be failed"),
+    Mark.HAND_PUTS: _Glyph("p", "p", "bold magenta", "put in by hand"),
+    Mark.HAND_TAKES: _Glyph("t", "t", "bold magenta", "taken out by hand"),
+    Mark.HAND_DELETES: _Glyph("d", "d", "bold magenta", "its data deleted by hand"),
+    Mark.WIPED: _Glyph("W", "W", "bold red", "queue or database emptied"),
 }
 _LEGEND: Final = (
     _GLYPHS[Mark.TAKEN], _GLYPHS[Mark.TAKEN_OVER], _HELD, _OLD, _GLYPHS[Mark.RENEWED], _GLYPHS[Mark.LATE],
     _GLYPHS[Mark.CRITICAL], _GLYPHS[Mark.LAPSED], _GLYPHS[Mark.LOST], _WITHOUT, _GLYPHS[Mark.REFUSED],
     _GLYPHS[Mark.FINISHED], _GLYPHS[Mark.FINISH_REFUSED], _GLYPHS[Mark.DEADLINE], _PAUSED, _GLYPHS[Mark.SWEEP_MARKS],
-    _GLYPHS[Mark.SWEEP_RECOVERS], _GLYPHS[Mark.OVER_LIMIT],
+    _GLYPHS[Mark.SWEEP_RECOVERS], _GLYPHS[Mark.OVER_LIMIT], _GLYPHS[Mark.HAND_PUTS], _GLYPHS[Mark.HAND_TAKES],
+    _GLYPHS[Mark.HAND_DELETES], _GLYPHS[Mark.WIPED],
 )  # fmt: skip
 _GRAVITY: Final = {mark: gravity for gravity, mark in enumerate(Mark)}
 

@@ -52,7 +52,9 @@ FLOORS: dict[str, Floor] = {
     ),
     "records": floor("locks.events", "locks.evictions", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "lock_timeline": floor(forbidden=IMPURE),
-    "journal_timeline": floor("lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}),
+    "journal_timeline": floor(
+        "journal_hands", "lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}
+    ),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "simulation": floor(
         "locks", "lock_timeline", "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
@@ -88,17 +90,27 @@ FLOORS: dict[str, Floor] = {
     "command_errors": floor(forbidden=IMPURE),
     "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
     "explain": floor(
-        "command_errors", "config", "explain_story", "explain_words", "job_argument", "journal_lines",
+        "command_errors", "config", "explain_holdings", "explain_story", "explain_words", "job_argument",
+        "journal_lines", "journal_timeline",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib", "urllib"},
     ),
     "explain_story": floor(
-        "explain_advice", "journal_lines", "journal_timeline", "locks.notes", packages="msgspec", forbidden=IMPURE
+        "explain_advice", "explain_figures", "explain_holdings", "explain_lines", "journal_lines",
+        packages="msgspec", forbidden=IMPURE,
     ),
+    "explain_lines": floor(
+        "explain_holdings", "journal_hands", "journal_lines", "locks.notes", forbidden=IMPURE
+    ),
+    "explain_holdings": floor(
+        "journal_lines", "journal_timeline", "locks.case", packages="msgspec", forbidden=IMPURE
+    ),
+    "explain_figures": floor("explain_advice", "journal_hands", "journal_lines", forbidden=IMPURE),
     "explain_advice": floor("locks.notes", forbidden=IMPURE),
     "explain_words": floor(
-        "config_sources", "explain_story", "journal_lines", "journal_timeline", "locks.notes", "timeline_drawing",
-        packages="msgspec rich", forbidden=IMPURE,
+        "config_sources", "explain_holdings", "explain_story", "journal_lines", "journal_timeline", "locks.notes",
+        "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
     ),
+    "journal_hands": floor(forbidden=IMPURE),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
     "replay": floor(
         "command_errors", "config", "journal_lines", "redaction", "replay_report", "scripts.catalogue",
@@ -115,7 +127,8 @@ FLOORS: dict[str, Floor] = {
     ),
     "replay_report": floor("journal_lines", "replay_run", packages="msgspec", forbidden=IMPURE),
     "redaction": floor(
-        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "scripts.answers", "session.table",
+        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "scripts.answers", "scripts.hands",
+        "session.table",
         packages="msgspec", forbidden=IMPURE,
     ),
     "check": floor(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emqproxy.explain_advice import ADVICE, StoryFigures, advice
+from emqproxy.explain_advice import ADVICE, BY_HAND, Culprit, StoryFigures, advice
 from emqproxy.redaction import CAUSES
 
 HARMLESS = {"benign_renew_race", "pending_children"}
@@ -48,5 +48,25 @@ def test_who_sweeps_is_not_told_to_sweep() -> None:
     assert "at least one worker" in (advice("expired_unswept", StoryFigures(852, 600, None, "")) or "")
 
 
-def test_a_command_on_the_job_s_own_key_is_not_watched() -> None:
-    assert "which is not watched" in (advice("job_vanished", StoryFigures(None, None, None, "")) or "")
+def test_a_command_on_the_job_s_own_key_is_watched() -> None:
+    words = advice("job_vanished", StoryFigures(None, None, None, "")) or ""
+    assert "DEL" not in words
+    assert "what is not watched: an EXPIRE, or a script that nobody knows" in words
+
+
+@pytest.mark.parametrize("cause", sorted(BY_HAND))
+def test_whose_hand_it_was_is_told_what_to_do_instead(cause: str) -> None:
+    figures = StoryFigures(4_500, 2_000, None, "another", hand=Culprit("a-hand", "CMD"))
+    words = advice(cause, figures) or ""
+    assert "Let a-hand " in words
+    assert "CMD" in words
+    assert "another" not in words
+    assert words != advice(cause, figures._replace(hand=None))
+    assert "Let whoever did it " in (advice(cause, figures._replace(hand=Culprit("", "CMD"))) or "")
+
+
+def test_who_emptied_a_queue_is_told_of_the_rule() -> None:
+    words = advice("job_removed", StoryFigures(None, None, None, "x", wipe=Culprit("an-operator", "FLUSHDB"))) or ""
+    assert "Let an-operator empty no queue or database that is worked on (FLUSHDB)" in words
+    assert "mass_delete" in words
+    assert "mass_delete" not in (advice("job_removed", StoryFigures(None, None, None, "x")) or "")

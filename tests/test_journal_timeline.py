@@ -193,3 +193,54 @@ def test_behind_a_script_s_hand_on_the_lock_nothing_is_known() -> None:
     ):
         (row,) = told([line(1, "acquire", "granted"), hand, then]).holdings
         assert row.doubts == (doubt,), then
+
+
+def of_queue(at_s: float, op: str, effect: str, **more: Any) -> dict[str, Any]:
+    """A line that names no job."""
+    return line(at_s, op, effect, token=None, **({"job": None, "target": None} | more))
+
+
+@pytest.mark.parametrize(
+    "wipe",
+    [
+        of_queue(3, "wipe", "wiped", prefix=None, queue=None, db=None),
+        of_queue(3, "wipe", "wiped", prefix=None, queue=None),
+        of_queue(3, "wipe", "wiped"),
+        line(3, "wipe", "deleted", token=None),
+    ],
+)
+def test_a_wipe_ends_the_holder_s_bar_and_has_a_mark(wipe: dict[str, Any]) -> None:
+    timeline = told([STUCK[0], wipe])
+    assert timeline.holdings[0].marks == (Marked(2000, Mark.LOST),)
+    assert timeline.queue == (Marked(2000, Mark.WIPED),)
+    assert timeline.end_ms == 2000
+
+
+def test_a_wipe_of_others_before_it_or_that_did_nothing_is_nothing_to_a_job() -> None:
+    for wipe in (
+        of_queue(3, "wipe", "wiped", db=3, prefix=None, queue=None), of_queue(3, "wipe", "wiped", queue="mails"),
+        of_queue(3, "wipe", "nothing"), of_queue(0.5, "wipe", "wiped"), of_queue(3, "sweep", "nothing"),
+    ):  # fmt: skip
+        lines = sorted([STUCK[0], wipe], key=lambda each: str(each["time"]))
+        assert told(lines).queue == ()
+        assert told(lines).holdings[0].marks == ()
+    given_back = told([STUCK[0], line(2, "finish", "released"), of_queue(9, "wipe", "wiped")])
+    assert given_back.end_ms == 1000, "nobody held it: the picture ends where its lines do"
+
+
+@pytest.mark.parametrize(
+    ("script", "target", "job", "mark"),
+    [
+        ("LPUSH", "wait", "stuck", Mark.HAND_PUTS),
+        ("LMOVE", "wait", "stuck", Mark.HAND_PUTS),
+        ("LREM", "active", "stuck", Mark.HAND_TAKES),
+        ("LTRIM", "active", None, Mark.HAND_TAKES),
+        ("UNLINK", "job", "stuck", Mark.HAND_DELETES),
+    ],
+)
+def test_a_hand_has_a_mark_and_takes_no_lock(script: str, target: str, job: str | None, mark: Mark) -> None:
+    hand = line(3, "raw", "untouched", token=None, script=script, target=target, job=job, code=1)
+    timeline = told([STUCK[0], hand])
+    assert timeline.queue == (Marked(2000, mark),)
+    assert timeline.holdings[0].marks == ()
+    assert told([STUCK[0], hand | {"code": 0}]).queue == ()

@@ -164,3 +164,24 @@ def test_where_nothing_is_known_nothing_is_drawn() -> None:
     holding = Holding("w", proofs, marks, doubts=(Stretch(10000, 30000),))
     row = plain(LockTimeline((holding,), (), 0, 40000), 60).splitlines()[2]
     assert re.fullmatch(r"w +▶━+● +✕·+✕", row), row
+
+
+def test_what_hands_and_wipes_do_stands_in_the_queue_s_row_and_the_legend() -> None:
+    marks = (Mark.HAND_TAKES, Mark.HAND_PUTS, Mark.HAND_DELETES, Mark.WIPED)
+    queue = tuple(Marked(20 * place, mark) for place, mark in enumerate(marks, 1))
+    picture = plain(LockTimeline((one(),), queue, 0, 100), 80)
+    assert re.search(r"the queue +t +p +d +W$", picture, re.MULTILINE), picture
+    words = " ".join(picture.split())
+    for said in (
+        "t taken out by hand", "p put in by hand", "d its data deleted by hand", "W queue or database emptied",
+    ):  # fmt: skip
+        assert said in words
+
+
+def test_no_two_marks_have_one_sign() -> None:
+    for ascii_only in (False, True):
+        signs = []
+        for mark in Mark:
+            picture = plain(LockTimeline((), (Marked(50, mark),), 0, 100), 80, ascii_only=ascii_only)
+            signs.append(picture.split("\n")[2].split()[-1])
+        assert len(set(signs)) == len(Mark), signs
