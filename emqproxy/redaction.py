@@ -29,6 +29,7 @@ from emqproxy.scripts.answers import (
     OBLITERATE_CODES,
     RENEW_REFUSED,
 )
+from emqproxy.scripts.hands import TARGETS
 from emqproxy.session.table import COMMANDS
 
 CAUSES: Final = frozenset(
@@ -53,7 +54,7 @@ _CODE_NAMES: Final = frozenset(
 )
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "outcome": frozenset({"ok", "refused", "error", "blocked", "unknown", "told"}),
-    "target": frozenset({"completed", "failed", "wait", "opened", "closed"}),
+    "target": frozenset({"completed", "failed", "wait", "opened", "closed"}) | TARGETS,
     "code_name": _CODE_NAMES,
     "effect": frozenset(FACTS) | {"lapsed"},
     "grade": frozenset(grade.value for grade in Grade),

@@ -27,6 +27,7 @@ WHOLE_LIST: Final = b""
 """What stands for a job where none is named: the whole list was changed."""
 LISTS: Final = tuple(SUFFIXES[role][0] for role in ("active", "wait", "paused", "prioritized", "delayed"))
 """The ends of the keys that say where a queue's unfinished jobs are."""
+TARGETS: Final = frozenset(end[1:].decode() for end in LISTS) | {JOB}
 _ACTIVE: Final = b"active"
 _IDS_FROM: Final = {
     b"LPUSH": 2, b"RPUSH": 2, b"LPUSHX": 2, b"RPUSHX": 2, b"LINSERT": 4, b"LSET": 3, b"LREM": 3, b"ZREM": 2,
@@ -40,6 +41,8 @@ _ZPOPS: Final = frozenset({b"ZPOPMIN", b"ZPOPMAX", b"BZPOPMIN", b"BZPOPMAX", b"Z
 _MOVES: Final = frozenset({b"LMOVE", b"BLMOVE", b"RPOPLPUSH", b"BRPOPLPUSH"})
 _COUNTED: Final = frozenset({b"DEL", b"UNLINK"})
 """They answer how many of their keys are gone."""
+_LENGTHS: Final = frozenset({b"LPUSH", b"RPUSH", b"LPUSHX", b"RPUSHX", b"LINSERT", b"SORT", b"ZUNIONSTORE"})
+"""They answer how long the list is then."""
 _ZADD_OPTIONS: Final = frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"})
 _OF_A_QUEUE: Final = {
     *(end[1:] for ends in SUFFIXES.values() for end in ends),
@@ -107,9 +110,11 @@ class ListHand(msgspec.Struct, frozen=True):
     def _code(self, reply: Reply) -> int | None:
         """The answer, where it says of each what was done to it."""
         code = code_of(reply)
-        if self.command not in _COUNTED or not code:
+        if code is None or code <= 0:
             return code
-        return 1 if code == self.names else None
+        if self.command in _COUNTED:
+            return 1 if code == self.names else None
+        return None if self.command in _LENGTHS else code
 
 
 def recognise_hand(command: Command, prefixes: Sequence[bytes]) -> ListHand | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from emqproxy.journal_lines import JournalLine, LineReader
+from emqproxy.redaction import Redactor
 from tests.processes import RedisServer
 from tests.proxy.hand import Hand
-from tests.scenarios.play import SHORT_MS, Play, calm, stage
+from tests.scenarios.play import SHORT_MS, Play, calm, rejudged, stage
 from tests.scripts import talk
 from tests.scripts.talk import PREFIX
 
@@ -169,3 +171,13 @@ def test_a_push_of_long_ago_explains_nothing(play: Play) -> None:
     assert first.call("moveToFinished-14", talk.finish(play.job, "a:1")) == -6
     assert "a-hand" not in play.cause("finish", "double_grant")["because"]
     assert "a-hand" not in play.cause("acquire", "double_grant")["because"]
+
+
+def test_a_redacted_journal_of_hands_is_judged_alike(play: Play) -> None:
+    test_whoever_pushes_a_job_that_is_held_is_named(play, "LPUSH")
+    test_in_a_transaction_too(play)
+    journal = play.proxy.journal_path.read_bytes().splitlines(keepends=True)
+    redactor, reader = Redactor(b"key", frozenset({"moveToActive-11"})), LineReader(JournalLine)
+    told = [redactor.line(line) for line in map(reader.read, journal) if line is not None]
+    assert b'"target":"wait"' in b"".join(line for line in told if line is not None)
+    assert not list(rejudged(line for line in told if line is not None))

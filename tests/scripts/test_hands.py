@@ -8,7 +8,7 @@ import pytest
 
 from emqproxy.locks.events import LockFact, Nothing, Untouched
 from emqproxy.scripts.catalogue import Catalogue
-from emqproxy.scripts.hands import LISTS, ListHand
+from emqproxy.scripts.hands import LISTS, TARGETS, ListHand
 from emqproxy.scripts.raw import Hand
 from emqproxy.session.commands import LIST_MARKS
 from emqproxy.session.exchange import LOST, NOT_RUN, ErrorReply, Reply
@@ -22,11 +22,11 @@ JOB = PREFIX + b"1"
 ROWS: list[tuple[list[object], str]] = [
     # What is sent; of which job and where it is told ("-": of no job), and the code. Jobs 1 and 2 are active, 3 waits,
     # 4 has a priority, 5 is delayed.
-    (["LPUSH", WAIT, 1], "1 wait 2"),
-    (["RPUSH", WAIT, 1, 2], "1 wait 3,2 wait 3"),
-    (["LPUSHX", WAIT, 1], "1 wait 2"),
+    (["LPUSH", WAIT, 1], "1 wait None"),
+    (["RPUSH", WAIT, 1, 2], "1 wait None,2 wait None"),
+    (["LPUSHX", WAIT, 1], "1 wait None"),
     (["RPUSHX", PAUSED, 1], "1 paused 0"),
-    (["LINSERT", WAIT, "BEFORE", 3, 1], "1 wait 2"),
+    (["LINSERT", WAIT, "BEFORE", 3, 1], "1 wait None"),
     (["LINSERT", WAIT, "AFTER", 8, 1], "1 wait -1"),
     (["LSET", WAIT, 0, 1], "1 wait None"),
     (["LREM", ACTIVE, 0, 1], "1 active 1"),
@@ -57,8 +57,8 @@ ROWS: list[tuple[list[object], str]] = [
     (["RENAME", "list", WAIT], "- wait None"),
     (["EXPIRE", ACTIVE, 100], "- active 1"),
     (["ZREMRANGEBYRANK", PRIORITIZED, 0, -1], "- prioritized 1"),
-    (["SORT", ACTIVE, "STORE", WAIT], "- wait 2"),
-    (["ZUNIONSTORE", PRIORITIZED, 1, DELAYED], "- prioritized 1"),
+    (["SORT", ACTIVE, "STORE", WAIT], "- wait None"),
+    (["ZUNIONSTORE", PRIORITIZED, 1, DELAYED], "- prioritized None"),
     (["COPY", WAIT, PAUSED], "- paused 1"),
     (["DEL", JOB], "1 job 1"),
     (["DEL", JOB, JOB], "1 job 1"),
@@ -115,6 +115,7 @@ def test_whom_a_command_names_and_what_it_did(talk: Conversation, sent: list[Any
         else:
             assert type(fact) is Nothing
             assert fact.queue == QUEUE
+        assert line.target in TARGETS
         said.append(f"{job} {line.target} {line.code}")
     assert ",".join(said) == told
     changed = {name for name in before if before[name] != after[name]}
