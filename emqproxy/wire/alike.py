@@ -36,8 +36,8 @@ class Alike:
     """What one reader's stream has shown."""
 
     def __init__(self, marks: tuple[bytes, ...], strangers: StrangerRule | None) -> None:
-        """A plain command may be wanted by somebody where one of `marks` stands in it."""
-        self._plain = marks
+        """What may be wanted by somebody where one of `marks` stands in it, is said with each command."""
+        self._marks = marks
         self._strangers = strangers
         self._heads: list[bytes] = []
         self._fixed: tuple[bytes, ...] = ()
@@ -65,9 +65,9 @@ class Alike:
                 return None
         return self._match
 
-    def saw(self, heads: list[bytes], name: bytes, code: bytes | None = None) -> None:
+    def saw(self, heads: list[bytes], name: bytes, code: bytes | None, marked: bool) -> None:
         """A command that nobody wants, by its length lines, and its name as it was sent; `code`: the second word of a
-        wanted one that is a stranger's."""
+        wanted one that is a stranger's; `marked`: with a mark in it somebody may want it."""
         fixed = (name,) if code is None else (name, code)
         if heads != self._heads or fixed != self._fixed:
             self._heads, self._fixed, self._same = heads, fixed, 0
@@ -77,7 +77,7 @@ class Alike:
             return
         self.made += 1
         self._match, self.length = _pattern(tuple(heads), fixed)
-        self._without = self._plain
+        self._without = self._marks if marked else ()
         if self._strangers is not None:
             self._age = self._strangers.age
             if code is not None:

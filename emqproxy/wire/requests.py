@@ -45,16 +45,13 @@ class RequestReader:
         marks: tuple[bytes, ...] = (),
         strangers: StrangerRule | None = None,
     ) -> None:
-        """Upper-case names: `wanted` always; `marked` are held if a mark stands in the bytes, and may be if not.
-
-        One search of a piece for the marks spares nearly all commands in `marked` from being looked at. A wanted
-        command whose words are a stranger's is counted as one that nobody wants.
-        """
+        """Upper-case names: `wanted` always; `marked` are held if a mark stands in the bytes, and may be if not. A
+        wanted command whose words are a stranger's is counted as one that nobody wants."""
         self._stranger = strangers
         self._alike = Alike(marks, strangers)
         self._wanted, self._marked, self._marks = wanted, marked, marks
-        self._marking = False
-        """The commands in `marked` are held in this piece."""
+        self._marking: bool | None = False
+        """The commands in `marked` are held in this piece; None: nobody has looked yet."""
         self._word_bytes_max = HELD_WORD_BYTES_MAX
         self._rest = b""
         """An incomplete line: at most LINE_BYTES_MAX."""
@@ -84,11 +81,9 @@ class RequestReader:
     def feed(self, data: bytes) -> list[Item]:
         """Complete commands, in order. Raises ClientWireError with `.args[1]` = what was complete before the fault."""
         if self._rest:
-            data = self._rest + data
-            self._rest = b""
+            data, self._rest = self._rest + data, b""
         out: list[Item] = []
-        pos, end, named_at = 0, len(data), -1
-        self._marking = holds_any(data, self._marks)
+        pos, end, named_at, self._marking = 0, len(data), -1, None
         slow_until, alike = 0, self._alike
         match, made = alike.within(data), alike.made
         try:
@@ -122,6 +117,11 @@ class RequestReader:
             raise ClientWireError(error.args[0], out) from None
         return out
 
+    def _marks_in(self, data: bytes) -> bool:
+        if self._marking is None:
+            self._marking = holds_any(data, self._marks)
+        return self._marking
+
     def _again(self, data: bytes, named_at: int, end: int) -> None:
         """The open command is cut: its mark may stand in the next piece, so from its name on it is read as marked."""
         self._marking = True
@@ -139,7 +139,7 @@ class RequestReader:
         parts = window.split(CRLF)
         at, last = 0, len(parts) - 1
         wanted, stranger, unwanted = self._wanted, self._stranger, 0
-        marked, alike = self._marked if self._marking else (), self._alike
+        marked, alike = self._marked, self._alike
         while at < last:
             stop = at + _PARTS.get(parts[at], last + 1)
             if stop > last:
@@ -151,10 +151,10 @@ class RequestReader:
             name = sent = parts[at + 2]
             if name not in wanted:
                 name = name.upper()
-            if name in wanted or name in marked:
+            if name in wanted or (name in marked and self._marks_in(data)):
                 words[0] = name
                 if stranger is not None and stranger(words):
-                    alike.saw(heads, sent, words[1])
+                    alike.saw(heads, sent, words[1], False)
                     unwanted += 1
                     at = stop
                     continue
@@ -165,7 +165,7 @@ class RequestReader:
             elif 0 in name:
                 break
             else:
-                alike.saw(heads, sent)
+                alike.saw(heads, sent, None, name in marked)
                 unwanted += 1
             at = stop
         if unwanted:
@@ -235,7 +235,7 @@ class RequestReader:
             if name in self._wanted:
                 self._words = [name]
                 self._word_bytes_max = HELD_WORD_BYTES_MAX
-            elif self._marking and name in self._marked:
+            elif name in self._marked and self._marks_in(data):
                 self._words = [name]
                 self._word_bytes_max = MARKED_WORD_BYTES_MAX
         if self._words is None and 0 in data[pos : min(stop, pos + NAME_BYTES_MAX)]:
