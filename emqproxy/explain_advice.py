@@ -149,8 +149,8 @@ BY_HAND: Final = {
         "lock runs out then, and a sweep puts the job back."
     ),
     "double_grant": (
-        "Let {who} push no id by hand ({command}): who took the job then ran it beside its holder. A job that hangs "
-        "is put back by the sweep once its lock has run out, a failed one by the library's retry."
+        "Let {who} push no id by hand ({command}): whoever took the job then ran it beside its holder. A job that "
+        "hangs is put back by the sweep once its lock has run out, a failed one by the library's retry."
     ),
     "retaken": _TAKEN + (
         " Let {who} push no id by hand ({command}): without a sweep's word nobody knows that its holder has lost it."

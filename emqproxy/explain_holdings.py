@@ -93,7 +93,7 @@ class Holdings:
             gap_ms = line.age_ms  # less our own pauses, as its cause says it
         holding = found.holding
         self.gaps[line.run, line.seq] = gap_ms
-        holding.longest_gap_ms = round(max(holding.longest_gap_ms, gap_ms), 3)
+        holding.longest_gap_ms = max(holding.longest_gap_ms, gap_ms)
         denied = holds_none(line.outcome, line.effect, line.code) and line.closed_ns >= found.at
         if denied and holding.end is None:
             holding.end, holding.ended = "refused", line.time

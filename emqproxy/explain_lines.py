@@ -61,10 +61,10 @@ def hand_words(line: JournalLine) -> str:
     how = f"by hand ({line.script})"
     match meant(line):
         case Deed.HASH:
-            return f"{_ON_KEYS.get(line.script or '', 'changes')} the job's hash {how}"
+            return f"{_ON_KEYS.get(line.script or '', 'changes')} the job's hash ({line.script})"
         case Deed.LIST:
             verb, kind = _ON_KEYS.get(line.script or "", "changes"), "set" if line.target in _SETS else "list"
-            return f"{verb} the whole {line.target} {kind} {how}"
+            return f"{verb} the whole {line.target} {kind} ({line.script})"
         case Deed.MOVED:
             return f"moves it into {line.target} {how}"
         case Deed.PUT if line.code == 0:
@@ -93,7 +93,7 @@ def _aside(line: JournalLine, who: str) -> str | None:
         case "add":
             return f"{who} adds it"
         case "wipe" if line.effect in {"wiped", "deleted"}:
-            return f"{who} empties its queue or database ({line.script or 'wipe'})"
+            return f"{who} {_wipe(line)} ({line.script or 'wipe'})"
         case "conn" if line.conn is None:
             return "Redis was lost, or another one answers"
         case "watch":
@@ -101,6 +101,14 @@ def _aside(line: JournalLine, who: str) -> str | None:
             return f"{line.cause}: {told}" if line.cause else told
         case _:
             return None
+
+
+def _wipe(line: JournalLine) -> str:
+    if line.script == "SWAPDB":
+        return "swaps its database for another"
+    if line.queue is not None:
+        return "empties its queue"
+    return "empties all databases" if line.db is None else "empties its database"
 
 
 def _failed(line: JournalLine, who: str) -> str:

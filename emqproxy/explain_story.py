@@ -130,7 +130,7 @@ class _Teller:
         if self._row is not None and self._row[0].who == who:
             row, count = self._row
             self._row = row, count + 1
-            row.words = f"{who} renews, {count + 1} times in a row, up to {line.time[11:19]}"
+            row.words = f"{who} renews, {count + 1} times in a row, up to {line.time[11:23]}"
             return
         event.words = f"{who} renews"
         self.events.append(event)

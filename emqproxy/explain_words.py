@@ -37,19 +37,21 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
         console.print(Text(f"{story.left_out} of its lines were not kept: what they tell is missing here.", "yellow"))
     console.print()
     days = _day(story.first) != _day(story.last)
+    told: tuple[str | None, str | None] = None, None
     for event in _shown(story.events):
         if event is None:
             console.print(Text(f"  … {len(story.events) - EVENTS_MAX} more; --json has them all", "dim"))
         else:
-            _event(event, console, days=days)
+            _event(event, console, days=days, again=told == (event.cause, event.because))
+            told = (event.cause, event.because) if event.cause else told
     if story.holdings:
         console.print()
         for holding in story.holdings[-EVENTS_MAX:]:
-            _wrapped(_held(holding), console, "  ")
+            _wrapped(_held(holding, days=days), console, "  ")
         console.print()
-        told = {(line.run, line.seq): printable(names.of(line)) for line in lines}
+        names_told = {(line.run, line.seq): printable(names.of(line)) for line in lines}
         mappings = [msgspec.to_builtins(line) for line in lines]
-        timeline = lock_timeline(mappings, story.job, story.db, name=lambda line: told[line["run"], line["seq"]])
+        timeline = lock_timeline(mappings, story.job, story.db, name=lambda line: names_told[line["run"], line["seq"]])
         console.print(DrawnTimeline(timeline))
     if story.advice:
         console.print()
@@ -67,27 +69,34 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
         _wrapped(f"Nobody was refused; but {words}.", console, "", hanging="")
 
 
-def _event(event: Event, console: Console, *, days: bool) -> None:
-    stamp = f"{event.time[5:10]} {event.time[11:19]}" if days else event.time[11:23]
+def _event(event: Event, console: Console, *, days: bool, again: bool) -> None:
+    """`again`: its cause was told just before, in the same words."""
+    stamp = _stamp(event.time, days=days)
     bad = event.outcome in _BAD or event.op == "lapse"
     style = "red" if bad else "yellow" if event.cause else ""
     indent = " " * (len(stamp) + 4)
     _wrapped(f"{stamp}  {event.words}", console, "  ", hanging=indent, style=style, head=len(stamp), head_style="dim")
     if event.cause and event.op != "watch":
-        words = f"{event.cause}: {event.because}" if event.because else event.cause
+        because = "the same." if again else event.because
+        words = f"{event.cause}: {because}" if because else event.cause
         _wrapped(words, console, indent, head=len(event.cause), style="bold")
 
 
-def _held(holding: Tenure) -> str:
+def _stamp(time: str, *, days: bool) -> str:
+    """`days`: the story has more than one."""
+    return f"{time[5:10]} {time[11:19]}" if days else time[11:23]
+
+
+def _held(holding: Tenure, *, days: bool) -> str:
     since = "held it" if holding.seen else "held it already"
     until = "and, as far as was seen, still does"
     if holding.ended:
         latest = " at the latest" if holding.end == "refused" else ""
-        until = f"to {holding.ended[11:19]}{latest} ({holding.end})"
+        until = f"to {_stamp(holding.ended, days=days)}{latest} ({holding.end})"
     renewals = "1 renewal" if holding.renewals == 1 else f"{holding.renewals} renewals"
     gap = f", longest gap {seconds(holding.longest_gap_ms)}" if holding.longest_gap_ms else ""
     lock = f" under a lock of {seconds(holding.ttl_ms)}" if holding.ttl_ms else ""
-    return f"{holding.who} {since} from {holding.taken[11:19]} {until}: {renewals}{gap}{lock}."
+    return f"{holding.who} {since} from {_stamp(holding.taken, days=days)} {until}: {renewals}{gap}{lock}."
 
 
 def _wrapped(

@@ -8,8 +8,8 @@
     the queue                  m                m                S
 
 One row a holder, one where its worker stood still, an axis, a row for what sweeps and hands did to the queue, and a
-legend of the signs that occur. A column is a span of time: of two marks in one column the second moves to the next one,
-and where that is taken, the graver one stands.
+legend of the signs that occur. A column is a span of time: of two marks in one column the second moves to the next one
+(in the last column the first one to the one before), and where that is taken, the graver one stands.
 """
 
 from __future__ import annotations
@@ -197,8 +197,12 @@ def _with_marks(cells: _Cells, marks: Iterable[Marked], scale: _Scale) -> _Cells
         column = scale.column(at_ms)
         if not 0 <= column < scale.columns:
             continue
-        if column in standing and column + 1 not in standing and column + 1 < scale.columns:
-            column += 1
+        if column in standing and column + 1 not in standing:
+            if column + 1 < scale.columns:
+                column += 1
+            elif column > 0 and column - 1 not in standing:
+                before = standing.pop(column)  # there is no next one: the first gives way
+                standing[column - 1], cells[column - 1] = before, _GLYPHS[before]
         if column not in standing or _GRAVITY[mark] >= _GRAVITY[standing[column]]:
             standing[column] = mark
             cells[column] = _GLYPHS[mark]

@@ -47,7 +47,7 @@ def test_a_job_that_was_lost(tmp_path: Path) -> None:
     story = told(lost(tmp_path))
     assert words(story) == [
         "one is given it; the lock lives 30.0 s",
-        "one renews, 2 times in a row, up to 00:53:40",
+        "one renews, 2 times in a row, up to 00:53:40.000",
         "the lock of one lapses: 0 ms without a renewal",
         "a sweep by one finds it without a lock: back to wait",
         "two is given it; the lock lives 30.0 s",

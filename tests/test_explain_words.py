@@ -64,10 +64,22 @@ def test_days_are_told_where_there_are_two(tmp_path: Path) -> None:
     out = shown(read(tmp_path, story.acquire(0), story.finish(86_400_000)))
     assert "  11-30 00:53:20  " in out
     assert "  12-01 00:53:20  " in out
+    assert "held it from 11-30 00:53:20 to 12-01 00:53:20 (finish)" in " ".join(out.split())
 
 
 def test_who_was_told_that_it_holds_nothing_does_not_still_hold_it(tmp_path: Path) -> None:
     story = Story()
     out = " ".join(shown(read(tmp_path, story.acquire(0), story.finish_refused(5_000))).split())
-    assert "held it from 00:53:20 to 00:53:25 at the latest (refused)" in out
+    assert "held it from 00:53:20.000 to 00:53:25.000 at the latest (refused)" in out
     assert "still does" not in out
+
+
+def test_a_cause_that_is_told_again_in_the_same_words_is_said_to_be(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.renew_refused(40_000), story.finish_refused(41_000))
+    why = {"cause": "retaken", "because": "It was taken."}
+    lines[1:] = [replace(line, **why) for line in lines[1:]]
+    out = shown(lines)
+    assert out.count("retaken: It was taken.") == 1
+    assert out.count("retaken: the same.") == 1
+    assert shown([*lines[:2], replace(lines[2], because="Otherwise.")]).count("the same") == 0

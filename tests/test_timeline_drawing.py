@@ -185,3 +185,8 @@ def test_no_two_marks_have_one_sign() -> None:
             picture = plain(LockTimeline((), (Marked(50, mark),), 0, 100), 80, ascii_only=ascii_only)
             signs.append(picture.split("\n")[2].split()[-1])
         assert len(set(signs)) == len(Mark), signs
+
+
+def test_of_two_in_the_last_column_the_first_gives_way() -> None:
+    both = one(Marked(10_000, Mark.REFUSED), Marked(10_000, Mark.FINISH_REFUSED))
+    assert row(LockTimeline((both,), (), 0, 10_000), "w").endswith("✕!")
