@@ -18,6 +18,7 @@ USER, PASSWORD = "limited", "pw"
 """A user of both servers, who may do little."""
 MAY: Final = ("+ping", "+get", "+client", "+exec", "+multi", "+unsubscribe", "+punsubscribe", "+sunsubscribe")
 HASH_SLOTS_LONG: Final = 200
+LISTS: Final = {"l": (b"wait", b"active", b"l2"), "z": (b"prioritized", b"delayed", b"z2")}
 
 
 class Voice:
@@ -32,10 +33,11 @@ class Voice:
         """Whoever leaves several without naming them does so in the order of the server's hash seed."""
 
     def key(self, kind: str) -> bytes:
-        """A key of a type, of which there are three; now and then one of any type."""
+        """A key of a type, of which there are three; now and then one of any type. Lists are a queue's, too."""
         if self.rnd.random() < 0.06:
             kind = self.rnd.choice("snhlizxpb")
-        return b"%s%s%d" % (self.prefix, kind.encode(), self.rnd.randrange(3))
+        at = self.rnd.randrange(3)
+        return self.prefix + (LISTS[kind][at] if kind in LISTS else b"%s%d" % (kind.encode(), at))
 
     def job(self) -> str:
         return str(self.rnd.randrange(1, 5))
