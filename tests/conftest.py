@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import RedisServer
+from tests.processes import EmqProxy, RedisServer
+from tests.proxy.breaches import strict_sidecar
 
 
 @pytest.fixture
@@ -28,3 +29,10 @@ def redis_session(_shared_redis: RedisServer) -> RedisServer:
     assert _shared_redis.call("FLUSHALL") == b"+OK\r\n"
     assert _shared_redis.call("SCRIPT", "FLUSH") == b"+OK\r\n"
     return _shared_redis
+
+
+@pytest.fixture(scope="module")
+def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
+    """A sidecar before the shared server that enforces all rules; a module's own, for its journal."""
+    with strict_sidecar(_shared_redis, "enforce") as made:
+        yield made

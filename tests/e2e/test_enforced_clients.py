@@ -6,7 +6,6 @@ And their own ways of losing a job: a worker by hand whose token never changes i
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,18 +13,12 @@ import pytest
 from emqproxy.scripts.catalogue import Catalogue
 from tests.e2e.peers import Peer
 from tests.processes import LOOPBACK, EmqProxy, RedisServer, inline
-from tests.proxy.breaches import lines_so_far, strict_sidecar
+from tests.proxy.breaches import lines_so_far
 
 KINDS = {"ioredis": 40, "node-redis": 40, "bullmq5": 38, "bullmq4": 25, "python": 20, "python-bullmq2": 20}
 """How many scripts each calls at least."""
 BROKEN = {("python-bullmq2", "changePriority")}
 """It puts a job's key in the place of its queue's prefix: it would change another job's priority, if there were one."""
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 def run(kind: str, program: str, port: int) -> list[dict[str, Any]]:

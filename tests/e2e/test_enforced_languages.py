@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.dialects import Dialect, Wire, job_id, take
 from tests.e2e.languages import DotNet, EchoMqGo, Elixir, GoBullMq, Php, Rust
 from tests.processes import EmqProxy, RedisServer, eventually
-from tests.proxy.breaches import lines_so_far, strict_sidecar
+from tests.proxy.breaches import lines_so_far
 
 WORKERS: list[type[Dialect]] = [Elixir, Rust, DotNet, EchoMqGo, GoBullMq]
 SHORT_MS = 100
@@ -54,12 +54,6 @@ def answers(wire: Wire) -> list[Heard]:
         shown = str(reply) if isinstance(reply, hiredis.ReplyError) else reply
         told.append((name, type(reply) if name in PROCESS_OWN else shown))
     return told
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 @contextlib.contextmanager

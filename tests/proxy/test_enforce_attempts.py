@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.processes import EmqProxy, RedisServer
-from tests.proxy.breaches import Scene, strict_sidecar
+from tests.proxy.breaches import Scene
 from tests.proxy.hand import TTL_MS
 from tests.proxy.wires import dial, exactly, talk
 from tests.scripts.talk import lock
@@ -71,12 +71,6 @@ RAW = [
     b"\r\n\r\n*2\r\n$3\r\nDEL\r\n$LEN\r\nLOCK\r\n", b"*2\n$3\nDEL\n$LEN\nLOCK\n", b"*2\r\n$3\r\nDELxx$LEN\r\nLOCKxx",
     b"*2\r\n$03\r\nDEL\r\n$LEN\r\nLOCK\r\n", b"*2\r\n$5\r\nDEL\0x\r\n$LEN\r\nLOCK\r\n",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
 from tests.processes import EmqProxy, RedisServer
-from tests.proxy.breaches import Scene, strict_sidecar
+from tests.proxy.breaches import Scene
 from tests.proxy.wires import cut, dial, exactly, talk
 from tests.scripts import talk as scripts
 from tests.scripts.talk import PREFIX, lock
@@ -54,12 +53,6 @@ def refused(number: int) -> Told:
 
 def script() -> Told:
     return Told(LUA, b"$9\r\nan answer\r\n")
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 def joined(told: list[Told]) -> tuple[bytes, bytes]:

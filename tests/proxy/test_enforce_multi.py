@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.processes import EmqProxy, RedisServer
-from tests.proxy.breaches import Scene, strict_sidecar
+from tests.proxy.breaches import Scene
 from tests.proxy.hand import Hand, hand, wait_line
 from tests.proxy.wires import talk
 from tests.scripts import talk as scripts
@@ -19,12 +19,6 @@ LOCK = b"emq:orders:7:lock"
 DEL = ("DEL", LOCK)
 LINE = "EMQPROXY raw_lock_write DEL on a lock's key outside the protocol's scripts"
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from emqproxy.proxy import clock
 from emqproxy.proxy.gate import SLICE_BYTES, Gate
 from emqproxy.proxy.watcher import Watcher
 from tests.processes import EmqProxy, RedisServer, eventually, free_port
-from tests.proxy.breaches import strict_sidecar
 from tests.proxy.test_witness import House, Wire
 from tests.proxy.wires import dial, drain, exactly, reset, rss_mib, send_all, sidecar, talk, until
 from tests.scripts.talk import pick, renew, text_of
@@ -30,12 +28,6 @@ LINE = b"-EMQPROXY raw_lock_write DEL on a lock's key outside the protocol's scr
 TOO_LARGE = b"-EMQPROXY too_large a command larger than limits.judge_bytes that needs judging\r\n"
 PING, PONG = words("PING"), b"+PONG\r\n"
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 # ---------------------------------------------------------------- who leaves

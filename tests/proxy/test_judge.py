@@ -20,7 +20,7 @@ from emqproxy.scripts.raw import SCRIPT_CALLS
 from emqproxy.scripts.wipes import WIPES
 from emqproxy.session.commands import WRITES
 from tests.processes import EmqProxy, RedisServer, eventually
-from tests.proxy.breaches import Scene, lines_so_far, strict_sidecar, told
+from tests.proxy.breaches import Scene, lines_so_far, told
 from tests.scripts import talk
 from tests.scripts.talk import PREFIX, command, keys, lock
 
@@ -32,12 +32,6 @@ def judge_of(mode: str = "enforce", *allowed: str) -> Judge:
     made = Judge(Catalogue(), LockLedger(), Surmised())
     made.use(mode, ALL, CONFIG.limits, allowed)
     return made
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from emqproxy.proxy.gate import SLICE_BYTES, Gate
 from emqproxy.proxy.watcher import Watcher
 from emqproxy.session.standing import WAITING_BYTES, trespass
 from tests.processes import EmqProxy, RedisServer, eventually
-from tests.proxy.breaches import ALL_RULES, strict_sidecar
+from tests.proxy.breaches import ALL_RULES
 from tests.proxy.test_gate import LINE, PING, PONG, Lodge
 from tests.proxy.test_witness import Wire
 from tests.proxy.wires import dial, drain, exactly, reset, rss_mib, send_all, talk, until
@@ -33,12 +33,6 @@ MSET = words("MSET", "a", BIG, "b", "emq:orders:7:lock")
 DEL = words("DEL", "emq:orders:7:lock")
 PASSWORD = "s3cret"
 AUTH = words("AUTH", PASSWORD)
-
-
-@pytest.fixture(scope="module")
-def enforcing(_shared_redis: RedisServer) -> Iterator[EmqProxy]:
-    with strict_sidecar(_shared_redis, "enforce") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
