@@ -86,12 +86,14 @@ def _lines(journal: BinaryIO) -> Iterator[bytes]:
 
 def _must_prove(report: ShadowReport, file: str) -> None:
     """A journal without a decision in it says nothing, least of all that nothing would be refused."""
+    from emqproxy.locks.notes import counted
+
     if report.judged:
         return
     take = 'take one with mode = "shadow"'
     if report.unjudged:
-        calls = f"its {report.unjudged} calls were taken in observe mode, where nothing is decided"
-        why = f"{calls}: it proves nothing; {take}"
+        calls = counted(report.unjudged, "call was", "calls were")
+        why = f"its {calls} taken in observe mode, where nothing is decided: it proves nothing; {take}"
     elif report.lines:
         why = f"no call of a worker stands in it: it proves nothing; {take} while there is work to do"
     elif report.other_versions:

@@ -16,7 +16,7 @@ from emqproxy.explain_holdings import Tenure
 from emqproxy.explain_story import Event, JobStory, Names
 from emqproxy.journal_lines import JournalLine
 from emqproxy.journal_timeline import lock_timeline
-from emqproxy.locks.notes import seconds
+from emqproxy.locks.notes import counted, seconds
 from emqproxy.timeline_drawing import DrawnTimeline
 
 _LOST_SHOWN: Final = 5
@@ -29,12 +29,13 @@ _BAD: Final = frozenset({"refused", "error", "blocked"})
 def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: Console) -> None:
     """All of it onto a console."""
     at = f"@{story.db}" if story.db else ""
-    many = "1 line" if story.lines == 1 else f"{story.lines} lines"
+    many = counted(story.lines, "line")
     span = f"{_day(story.first)} {story.first[11:19]} to {_until(story)} UTC, {many}"
     key = printable(f"{story.job}{at}")
     _wrapped(f"{key}  {span}", console, "", head=len(key), style="bold")
     if story.left_out:
-        console.print(Text(f"{story.left_out} of its lines were not kept: what they tell is missing here.", "yellow"))
+        gone = counted(story.left_out, "of its lines was", "of its lines were")
+        console.print(Text(f"{gone} not kept: what is told there is missing here.", "yellow"))
     console.print()
     days = _day(story.first) != _day(story.last)
     told: tuple[str | None, str | None] = None, None
@@ -93,7 +94,7 @@ def _held(holding: Tenure, *, days: bool) -> str:
     if holding.ended:
         latest = " at the latest" if holding.end == "refused" else ""
         until = f"to {_stamp(holding.ended, days=days)}{latest} ({holding.end})"
-    renewals = "1 renewal" if holding.renewals == 1 else f"{holding.renewals} renewals"
+    renewals = counted(holding.renewals, "renewal")
     gap = f", longest gap {seconds(holding.longest_gap_ms)}" if holding.longest_gap_ms else ""
     lock = f" under a lock of {seconds(holding.ttl_ms)}" if holding.ttl_ms else ""
     return f"{holding.who} {since} from {_stamp(holding.taken, days=days)} {until}: {renewals}{gap}{lock}."

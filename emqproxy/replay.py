@@ -40,6 +40,7 @@ def replay(file: File, redact: RedactTo = None) -> int:
 
     Exit code 0: nothing differs, 1: some finding, grade, scope or cause does, 2: the file proves nothing.
     """
+    from emqproxy.locks.notes import counted
     from emqproxy.replay_report import Rejudging
 
     told = Rejudging()
@@ -63,8 +64,8 @@ def replay(file: File, redact: RedactTo = None) -> int:
     shown.end(told)
     if redactor is not None and redact is not None:
         left_out = redactor.dropped + told.reader.unreadable + told.reader.other_versions
-        sys.stdout.write(f"Redacted: {_printable(redact)}, {counts.lines - redactor.dropped} lines")
-        sys.stdout.write(f"; {left_out} were left out.\n" if left_out else ".\n")
+        sys.stdout.write(f"Redacted: {_printable(redact)}, {counted(counts.lines - redactor.dropped, 'line')}")
+        sys.stdout.write(f"; {counted(left_out, 'was', 'were')} left out.\n" if left_out else ".\n")
     return 1 if counts.differing else 0
 
 
@@ -135,27 +136,29 @@ class _Shown:
 
     def end(self, told: Rejudging) -> None:
         """What is to be said of all."""
+        from emqproxy.locks.notes import counted
+
         counts, reader = told.counts, told.reader
         if self._lines > SHOWN_MAX:
-            sys.stdout.write(f"(and {self._lines - SHOWN_MAX} lines more)\n")
+            sys.stdout.write(f"(and {counted(self._lines - SHOWN_MAX, 'line')} more)\n")
         notes = told.notes[:SHOWN_MAX]
         if reader.unreadable:
-            notes.append(f"{_lines(reader.unreadable)} no journal's (torn, or of another program): passed over")
+            lines = counted(reader.unreadable, "line is", "lines are")
+            notes.append(f"{lines} no journal's (torn, or of another program): passed over")
         if reader.other_versions:
-            notes.append(f"{_lines(reader.other_versions)} of another version of the journal: passed over")
+            lines = counted(reader.other_versions, "line is", "lines are")
+            notes.append(f"{lines} of another version of the journal: passed over")
         if counts.unseen:
-            notes.append(f"{counts.unseen} lines rest on what is missing, and were not compared")
+            one, many = "line rests on what is missing, and was", "lines rest on what is missing, and were"
+            notes.append(f"{counted(counts.unseen, one, many)} not compared")
         if counts.figures:
-            notes.append(f"{counts.figures} lines have the same verdict, and another age or time to live")
+            lines = counted(counts.figures, "line has", "lines have")
+            notes.append(f"{lines} the same verdict, and another age or time to live")
         for note in notes:
             sys.stdout.write(_printable(note[:1].upper() + note[1:]) + ".\n")
-        lines = f"{counts.lines} lines of {counts.runs} {'run' if counts.runs == 1 else 'runs'}"
+        lines = f"{counted(counts.lines, 'line')} of {counted(counts.runs, 'run')}"
         verdict = {0: "none differs", 1: "1 differs"}.get(counts.differing, f"{counts.differing} differ")
-        sys.stdout.write(f"{lines}, {counts.judged} verdicts judged again: {verdict}.\n")
-
-
-def _lines(number: int) -> str:
-    return "1 line is" if number == 1 else f"{number} lines are"
+        sys.stdout.write(f"{lines}, {counted(counts.judged, 'verdict')} judged again: {verdict}.\n")
 
 
 def _printable(text: str) -> str:

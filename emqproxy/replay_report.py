@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from emqproxy.journal_lines import JournalLine, LineReader
+from emqproxy.locks.notes import counted
 from emqproxy.replay_run import Again, RunPart
 
 RUNS_MAX: Final = 8
@@ -114,7 +115,7 @@ class Rejudging:
 
     def _gap(self, line: JournalLine, run: _Run) -> _Run:
         missing = line.seq - run.seq - 1
-        what = f"{missing} lines are missing" if missing > 0 else f"line {line.seq} comes"
+        what = f"{counted(missing, 'line is', 'lines are')} missing" if missing > 0 else f"line {line.seq} comes"
         self.notes.append(f"run {line.run[:8]}: {what} after line {run.seq}: no lease is known there")
         return _Run(RunPart(run.stretch.judged, whole=line.seq == 1), line.seq - 1)
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emqproxy.config_sources import printable
+from emqproxy.locks.notes import counted
 from emqproxy.shadow_report import Offence, RuleReport, ShadowReport
 
 _ROWS_MAX: Final = 20
@@ -79,23 +80,25 @@ def _cells(offence: Offence, numbers: Sequence[str]) -> list[Text]:
 def _reservations(report: ShadowReport) -> Iterator[str]:
     """What the journal does not tell."""
     if report.unjudged:
-        yield f"{report.unjudged} calls were taken in observe mode: of them nothing is known."
+        yield f"{counted(report.unjudged, 'call was', 'calls were')} taken in observe mode: of that nothing is known."
     if report.missing:
-        yield f"{report.missing} lines are missing: they were dropped, and may have been anything."
+        yield f"{counted(report.missing, 'line is', 'lines are')} missing: dropped, and may have been anything."
     if report.other_versions:
-        yield f"{report.other_versions} lines are of another version of the journal, and were passed over."
+        lines = counted(report.other_versions, "line is", "lines are")
+        yield f"{lines} of another version of the journal: passed over."
     if report.unreadable:
-        yield f"{report.unreadable} lines are no journal's (torn, or of another program), and were passed over."
+        lines = counted(report.unreadable, "line is", "lines are")
+        yield f"{lines} no journal's (torn, or of another program): passed over."
 
 
 def _sentence(report: ShadowReport) -> Text:
-    told = f"From {_second(report.first)} to {_second(report.last)} UTC, {report.judged} calls were judged"
+    judged = counted(report.judged, "call was", "calls were")
+    told = f"From {_second(report.first)} to {_second(report.last)} UTC, {judged} judged"
     if not report.rules:
         return Text(f"{told}: none would have been refused.", "bold green")
-    rules = f"{len(report.rules)} {'rule' if len(report.rules) == 1 else 'rules'}"
     parts = [f"{report.would_block} would have been refused"] if report.would_block else []
-    parts += [f"{report.blocked} were refused"] if report.blocked else []
-    return Text(f"{told}: {' and '.join(parts)}, by {rules}.", "bold red")
+    parts += [f"{counted(report.blocked, 'was', 'were')} refused"] if report.blocked else []
+    return Text(f"{told}: {' and '.join(parts)}, by {counted(len(report.rules), 'rule')}.", "bold red")
 
 
 def _second(time: str) -> str:

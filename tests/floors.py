@@ -113,7 +113,7 @@ FLOORS: dict[str, Floor] = {
     "journal_hands": floor(forbidden=IMPURE),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
     "replay": floor(
-        "command_errors", "config", "journal_lines", "redaction", "replay_report", "scripts.catalogue",
+        "command_errors", "config", "journal_lines", "locks.notes", "redaction", "replay_report", "scripts.catalogue",
         packages="typer", forbidden=IMPURE - {"os", "pathlib"},
     ),
     "journal_lines": floor("observer.journal_replay", packages="msgspec", forbidden=IMPURE),
@@ -125,18 +125,18 @@ FLOORS: dict[str, Floor] = {
         "journal_lines", "locks", "observer.journal_replay", "replay_facts", "replay_watches",
         packages="msgspec", forbidden=IMPURE,
     ),
-    "replay_report": floor("journal_lines", "replay_run", packages="msgspec", forbidden=IMPURE),
+    "replay_report": floor("journal_lines", "locks.notes", "replay_run", packages="msgspec", forbidden=IMPURE),
     "redaction": floor(
         "journal_lines", "locks", "observer.journal_replay", "replay_facts", "scripts.answers", "scripts.hands",
         "session.table",
         packages="msgspec", forbidden=IMPURE,
     ),
     "check": floor(
-        "command_errors", "config", "shadow_report", "shadow_table",
+        "command_errors", "config", "locks.notes", "shadow_report", "shadow_table",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib"},
     ),
     "shadow_report": floor("journal_lines", "locks.policy", packages="msgspec", forbidden=IMPURE),
-    "shadow_table": floor("config_sources", "shadow_report", packages="rich", forbidden=IMPURE),
+    "shadow_table": floor("config_sources", "locks.notes", "shadow_report", packages="rich", forbidden=IMPURE),
     "__main__": floor("cli", forbidden=IMPURE),
     "commands": floor(
         "", "config", "logs", "proxy.server", "proxy.tls", "scripts", "script_files", "observer.ids", "healthcheck",

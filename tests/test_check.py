@@ -79,7 +79,7 @@ def test_what_enforce_has_refused(path: Path, capsys: pytest.CaptureFixture[str]
     code, out, _ = run(capsys, str(write_journal(path, decided(story.acquire(0), "passed"), story.finish_blocked(5))))
     assert code == 1
     assert "lapsed_holder: 1 refused\n" in out
-    assert out.splitlines()[-1].endswith("2 calls were judged: 1 were refused, by 1 rule.")
+    assert out.splitlines()[-1].endswith("2 calls were judged: 1 was refused, by 1 rule.")
 
 
 def test_json_has_the_same_and_no_character_that_a_terminal_acts_upon(
@@ -107,7 +107,7 @@ def test_rotated_halves_are_read_from_standard_input(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(torn)))
     code, out, _ = run(capsys, "-")
     assert code == 1
-    assert "1 lines are no journal's (torn, or of another program), and were passed over." in out
+    assert "1 line is no journal's (torn, or of another program): passed over." in out
 
 
 def test_a_line_without_an_end_is_not_held(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_a_line_without_an_end_is_not_held(path: Path, capsys: pytest.CaptureFix
     path.write_bytes(whole + b"x" * (5 << 20) + b"\n" + whole)
     code, out, _ = run(capsys, str(path))
     assert code == 0
-    assert "1 lines are no journal's" in out
+    assert "1 line is no journal's" in out
     assert "6 calls were judged" in out
 
 
@@ -128,9 +128,9 @@ def test_what_a_journal_does_not_tell_is_said(path: Path, capsys: pytest.Capture
         file.write(b'{"v":2}\n')
     code, out, _ = run(capsys, str(path))
     assert code == 0
-    assert "1 calls were taken in observe mode: of them nothing is known." in out
+    assert "1 call was taken in observe mode: of that nothing is known." in out
     assert "4 lines are missing" in out
-    assert "1 lines are of another version" in out
+    assert "1 line is of another version" in out
 
 
 def test_a_file_that_proves_nothing_is_code_2_and_says_what_to_do(

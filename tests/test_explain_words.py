@@ -38,6 +38,8 @@ def test_a_healthy_job(tmp_path: Path) -> None:
     out = shown(read(tmp_path, story.acquire(0), story.renew(10_000), story.finish(12_000)), left_out=3)
     assert "Nothing went wrong with its lock, as far as was seen." in out
     assert "3 of its lines were not kept" in out
+    one = shown(read(tmp_path, Story().acquire(0)), left_out=1)
+    assert "1 of its lines was not kept" in one
 
 
 def test_a_job_that_was_lost_without_a_word(tmp_path: Path) -> None:

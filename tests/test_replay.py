@@ -64,7 +64,7 @@ def test_what_is_missing_torn_or_another_s_is_told(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     code, out, _ = run(capsys, "-")
     assert code == 0, out
-    assert "1 lines are missing after line 3: no lease is known there." in out
+    assert "1 line is missing after line 3: no lease is known there." in out
     assert "1 line is no journal's (torn, or of another program): passed over." in out
     assert "1 line is of another version of the journal: passed over." in out
     assert "lines rest on what is missing, and were not compared." in out

@@ -55,7 +55,7 @@ def test_after_a_gap_nothing_is_compared_that_rests_on_it(tmp_path: Path) -> Non
     taken, _, finished = lines(tmp_path)
     rejudging, found = judged([taken, finished])
     assert found == []
-    assert rejudging.notes == ["run run one: 1 lines are missing after line 1: no lease is known there"]
+    assert rejudging.notes == ["run run one: 1 line is missing after line 1: no lease is known there"]
     assert (rejudging.counts.judged, rejudging.counts.unseen) == (1, 1)
 
 

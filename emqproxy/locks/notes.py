@@ -91,10 +91,9 @@ class JobNotes(msgspec.Struct, eq=False):
                 del renewals[next(iter(renewals))]
         if note.op == "write" and note.outcome == "ok":
             return  # it asks for no lock, and proves nothing
-        if note.op == "renew" and len(notes) >= 2:
-            if _alike(notes[-1], note) and _alike(notes[-2], note):
-                notes[-1] = note
-                return
+        if note.op == "renew" and len(notes) >= 2 and _alike(notes[-1], note) and _alike(notes[-2], note):
+            notes[-1] = note
+            return
         notes.append(note)
         if len(notes) > NOTES_MAX:
             # Who was given the job, and when, is what all the rest is measured by.
@@ -204,6 +203,11 @@ def _alike(before: Note, note: Note) -> bool:
 def seconds(ms: float) -> str:
     """A time as it is read: `480 ms`, `4.5 s`."""
     return f"{ms:.0f} ms" if abs(ms) < 1000 else f"{ms / 1000:.1f} s"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things: `1 line`, `2 lines`; `many` where that is not `one` and an s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def between_ms(begin: Instant, end: Instant) -> float:

@@ -7,7 +7,7 @@ from typing import Final
 from emqproxy.locks.case import MOVES, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, listed, seqs
 from emqproxy.locks.deeds import PAIR_MS, double, recovered, retaken
-from emqproxy.locks.notes import BURST_MS, between_ms, seconds
+from emqproxy.locks.notes import BURST_MS, between_ms, counted, seconds
 
 RENEWALS_MIN: Final = 2
 """Of fewer nobody can say that a timer ran."""
@@ -111,7 +111,8 @@ def errors_before(case: Case) -> Diagnosis | None:
     if not case.errors or not case.expired:
         return None
     last = case.errors[-1]
-    words = f"Redis refused {len(case.errors)} renewals before, the last with {last.code_name}, and the lock ran out."
+    many = counted(len(case.errors), "renewal")
+    words = f"Redis refused {many} before, the last with {last.code_name}, and the lock ran out."
     return Diagnosis("server_refused", words, seqs(case.proof, *case.errors[-3:]))
 
 
@@ -128,7 +129,7 @@ def early(case: Case) -> Diagnosis | None:
     if case.evicted is not None:
         before, last = case.evicted
         count, ms = last.evicted_keys - before.evicted_keys, between_ms(before.at, note.closed)
-        keys = "1 key" if count == 1 else f"{count} keys"
+        keys = counted(count, "key")
         full = f"maxmemory {last.maxmemory_bytes} bytes, maxmemory-policy {last.policy}"
         words = f"{words}; Redis evicted {keys} in the last {seconds(ms)} ({full}), and it may be one of them"
         return Diagnosis("eviction_suspected", f"{words}.", seqs(case.proof))

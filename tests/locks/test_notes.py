@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emqproxy.locks.notes import LOST_MAX, MS, NOTES_MAX, JobNotes, Note, WorkerNotes, between_ms, seconds
+from emqproxy.locks.notes import LOST_MAX, MS, NOTES_MAX, JobNotes, Note, WorkerNotes, between_ms, counted, seconds
 
 
 def note(at_ms: float, op: str = "renew", outcome: str = "ok", effect: str = "renewed", **more: object) -> Note:
@@ -85,3 +85,8 @@ def test_who_held_what_when():
 def test_times_are_told_as_they_are_read():
     assert [seconds(ms) for ms in (480, 999.4, 1000, 4512)] == ["480 ms", "999 ms", "1.0 s", "4.5 s"]
     assert between_ms(MS, 3 * MS) == 2
+
+
+def test_one_is_one_and_none_are_many():
+    assert [counted(number, "line") for number in (0, 1, 2)] == ["0 lines", "1 line", "2 lines"]
+    assert [counted(number, "call was", "calls were") for number in (1, 3)] == ["1 call was", "3 calls were"]

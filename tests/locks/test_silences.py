@@ -157,6 +157,14 @@ def test_errors_that_kept_the_renewals_out():
     assert story.cause(3500, "not_mine", idle_ms=400) == "server_refused"
 
 
+def test_one_renewal_that_was_refused_is_one():
+    story = held(500, 1000)
+    story.say(1500, "perhaps", op="renew", outcome="error", code_name="OOM", idle_ms=400)
+    found = story.say(3500, "not_mine", idle_ms=400)
+    assert found is not None
+    assert found.because.startswith("Redis refused 1 renewal before, the last with OOM")
+
+
 def test_completed_and_then_failed_is_one_incident_and_has_one_cause():
     """Its second refusal comes when its loop has gone round once more, and looks like a timer that runs again."""
     story = held()
