@@ -13,7 +13,7 @@ A floor imports from below, never from its own level or above (`wire` and `locks
 
     records      what crosses the pipe to the observer, and a journal line's words: values, which `scripts` may use, too
     lock_timeline  one job's lock over time, as values: `journal_timeline` reads them from a journal, `timeline_drawing`
-                 draws them for a terminal
+                 draws them for a terminal; `wrapped_text` puts what is said beside them into lines
     simulation   a lock's course as arithmetic, judged by the ledger on virtual time; `simulate` is its command
     shadow_report  what enforcement would have refused, counted from a journal; `shadow_table` draws it, `check` is its
                  command

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,11 +16,11 @@ from emqproxy.journal_lines import JournalLine
 from emqproxy.journal_timeline import lock_timeline
 from emqproxy.locks.notes import counted, seconds
 from emqproxy.timeline_drawing import DrawnTimeline
+from emqproxy.wrapped_text import wrapped
 
 _LOST_SHOWN: Final = 5
 EVENTS_MAX: Final = 200
 """That are shown: of more, the first and the last; --json has all."""
-_FIGURE: Final = re.compile(r"(\d) (ms|s)\b")
 _BAD: Final = frozenset({"refused", "error", "blocked"})
 
 
@@ -113,9 +111,7 @@ def _wrapped(
     """In lines as wide as the console; the first `head` characters in a style of their own."""
     width = max(40, console.width - 1)
     hanging = indent + "  " if hanging is None and head else hanging if hanging is not None else indent + "  "
-    kept = _FIGURE.sub("\\1\u00a0\\2", printable(words))  # a figure stays with its unit
-    rows = textwrap.wrap(kept, width, initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False)
-    text = Text("\n".join(rows).replace("\u00a0", " "), no_wrap=True, overflow="ignore")
+    text = Text(wrapped(printable(words), width, indent, hanging), no_wrap=True, overflow="ignore")
     if head_style is not None:
         text.stylize(style)
         text.stylize(head_style, len(indent), len(indent) + head)

@@ -57,7 +57,7 @@ FLOORS: dict[str, Floor] = {
     ),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "simulation": floor(
-        "locks", "lock_timeline", "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
+        "locks", "lock_timeline", "timeline_drawing", "wrapped_text", packages="msgspec rich", forbidden=IMPURE,
     ),
     "addresses": floor(forbidden=IMPURE - {"urllib"}),
     "config": floor(
@@ -108,8 +108,9 @@ FLOORS: dict[str, Floor] = {
     "explain_advice": floor("locks.notes", forbidden=IMPURE),
     "explain_words": floor(
         "config_sources", "explain_holdings", "explain_story", "journal_lines", "journal_timeline", "locks.notes",
-        "timeline_drawing", packages="msgspec rich", forbidden=IMPURE,
+        "timeline_drawing", "wrapped_text", packages="msgspec rich", forbidden=IMPURE,
     ),
+    "wrapped_text": floor(forbidden=IMPURE),
     "journal_hands": floor(forbidden=IMPURE),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
     "replay": floor(

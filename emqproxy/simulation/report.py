@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
+from emqproxy.locks.notes import counted
 from emqproxy.simulation.outcome import AttemptSeen, Outcome
 from emqproxy.simulation.settings import Setting
 from emqproxy.timeline_drawing import DrawnTimeline
+from emqproxy.wrapped_text import wrapped
 
 ATTEMPTS_SHOWN: Final = 6
 """Of more, the first ones and the last one are shown."""
@@ -34,19 +36,23 @@ class Moment(NamedTuple):
 
 def write(outcome: Outcome, console: Console) -> None:
     """All of it onto a console: the setting, the timeline, the account, the sentence."""
-    console.print(Text(setting_words(outcome.setting), "dim"))
+    _say(console, setting_words(outcome.setting), "dim")
     console.print()
     console.print(DrawnTimeline(timeline(outcome)))
     console.print()
     told = list(account(outcome))
     margin = max(len(str(one.at_ms)) for one in told)
     for at_ms, words, style in told:
-        console.print(Text.assemble((f"{at_ms:>{margin}} ms  ", "dim"), (words, style)))
+        stamp = f"{at_ms:>{margin}} ms  "
+        hung = wrapped(words, console.width - 1, " " * len(stamp), " " * len(stamp))
+        line = Text.assemble((stamp, "dim"), (hung.removeprefix(" " * len(stamp)), style))
+        console.print(line, soft_wrap=True)
     left_out = len(outcome.attempts) - ATTEMPTS_SHOWN
     if left_out > 0:
-        console.print(Text(f"({left_out} workers between them fare alike and are not shown)", "dim"))
+        one, many = "worker between them fares alike and is", "workers between them fare alike and are"
+        _say(console, f"({counted(left_out, one, many)} not shown)", "dim")
     console.print()
-    console.print(Text(sentence(outcome), "bold green" if outcome.owned else "bold red"))
+    _say(console, sentence(outcome), "bold green" if outcome.owned else "bold red")
 
 
 def setting_words(setting: Setting) -> str:
@@ -68,7 +74,7 @@ def sentence(outcome: Outcome) -> str:
         oldest_ms = max(renewal.age_ms or 0 for renewal in first.renewals)
         left_ms = outcome.setting.lock_duration_ms - oldest_ms
         graded = [f"{grades[grade]} {grade}" for grade in ("late", "critical") if grades[grade]]
-        warned = f" Of {len(first.renewals)} renewals, {' and '.join(graded)}." if graded else ""
+        warned = f" Of {counted(len(first.renewals), 'renewal')}, {' and '.join(graded)}." if graded else ""
         return f"Owned throughout: no renewal comes with less than {left_ms:.0f} ms of the lock left.{warned}"
     from_ms = first.recovered_ms
     what = f"Stalls: the lock lapses at {first.lapsed_ms} ms, and another worker may have the job from {from_ms} ms on."
@@ -95,6 +101,9 @@ def timeline(outcome: Outcome) -> LockTimeline:
 
 # ---------------------------------------------------------------- private
 
+
+def _say(console: Console, words: str, style: str) -> None:
+    console.print(Text(wrapped(words, console.width - 1), style), soft_wrap=True)
 
 def _shown(outcome: Outcome) -> list[AttemptSeen]:
     attempts = outcome.attempts

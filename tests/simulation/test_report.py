@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from emqproxy.simulation.course import play
@@ -110,6 +112,27 @@ def test_of_many_workers_the_first_and_the_last_are_shown() -> None:
     assert [holding.name for holding in timeline(outcome).holdings] == [f"worker {n}" for n in (1, 2, 3, 4, 5, 22)]
     assert list(account(outcome)) == sorted(account(outcome), key=lambda told: told.at_ms)
     assert "(16 workers between them fare alike and are not shown)" in page(outcome.setting)
+    one = Setting(lock_duration_ms=30_000, renew_ms=45_000, max_stalled=5)
+    assert "(1 worker between them fares alike and is not shown)" in page(one)
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 118])
+def test_what_happened_hangs_under_its_column(width: int) -> None:
+    lines = page(LOST, width).splitlines()
+    stamps = [at for at, line in enumerate(lines) if re.match(r" *\d+ ms  ", line)]
+    assert len(stamps) == 6
+    column = len("120000 ms  ")
+    for line in lines[stamps[0] : stamps[-1] + 1]:
+        assert line[column] != " ", line
+        assert re.fullmatch(r" *\d+ ms  | +", line[:column]), line
+    assert max(map(len, lines)) <= width
+
+
+def test_one_renewal_is_one() -> None:
+    first = play(Setting(lock_duration_ms=30_000, renew_ms=30_000)).attempts[0]
+    once = replace(first, renewals=first.renewals[:1])
+    outcome = play(Setting(lock_duration_ms=30_000, renew_ms=30_000))
+    assert sentence(replace(outcome, attempts=(once,))).endswith(" Of 1 renewal, 1 critical.")
 
 
 def test_a_job_that_blocks_every_worker_shows_each_blocked() -> None:
