@@ -1,4 +1,4 @@
-"""Text in lines for a terminal: later lines hang under a column, and a figure stays with its unit. Knows no terminal."""
+"""Text in lines for a terminal: later ones hang under a column, and a figure stays with its unit. Knows no terminal."""
 
 from __future__ import annotations
 
