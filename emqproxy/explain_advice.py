@@ -13,6 +13,8 @@ class Culprit(NamedTuple):
 
     who: str
     command: str
+    of_hash: bool = False
+    """It deleted the job's hash."""
 
 
 class StoryFigures(NamedTuple):
@@ -191,7 +193,7 @@ def advice(cause: str, figures: StoryFigures) -> str | None:
     gap_ms, ttl_ms, code_name, who, sha, sweeps, hand, wipe = figures
     doer = hand or wipe or Culprit(who, "")
     if hand is not None:
-        words = BY_HAND.get(cause, words)
+        words = _HASH if hand.of_hash else BY_HAND.get(cause, words)
     elif wipe is not None:
         words = WIPED
     above = f" above {_enough(gap_ms)}" if gap_ms else ""

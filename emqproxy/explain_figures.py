@@ -17,7 +17,7 @@ _DEEDS: Final = {
     "job_vanished": _HASH,
     "not_in_active": _OFF_ACTIVE,
     "double_grant": _BACK,
-    "ghost_job": _BACK,
+    "ghost_job": _BACK | _HASH,
     "retaken": _BACK,
 }
 """By cause: what a hand must have done that it comes of."""
@@ -73,7 +73,7 @@ def _hand(cause: str, evidence: Sequence[JournalLine], before: Sequence[JournalL
     for line in reversed([*(before if deeds and cause not in _BY_EVIDENCE else ()), *evidence]):
         deed = done(line)
         if deed in deeds and line.target == _WHERE.get(deed, line.target):
-            return Culprit(line.who, line.script or "a command")
+            return Culprit(line.who, line.script or "a command", of_hash=deed is Deed.HASH)
     return None
 
 

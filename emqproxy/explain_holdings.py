@@ -32,8 +32,8 @@ class Tenure(msgspec.Struct):
     """From a proof that it held the lock to its next word, accepted or not."""
     ttl_ms: int | None = None
     end: str | None = None
-    """`finish` or another op, `lapse`, `reap`, `taken`, `deleted`; `refused`: it was proved by
-    then; None: it holds it still, as far as was seen."""
+    """`finish` or another op, `lapse`, `reap`, `taken`, `deleted`, `wipe`; `refused`: it was proved by then; None: it
+    holds it still, as far as was seen."""
     ended: str | None = None
 
 

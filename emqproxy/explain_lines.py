@@ -83,7 +83,8 @@ def _on_the_lock(line: JournalLine, who: str) -> str | None:
     if line.effect not in {"deleted", "overwritten"}:
         return None
     if line.script:
-        return f"{who} writes on its lock by hand ({line.script})"
+        verb = "deletes" if line.effect == "deleted" else "writes on"
+        return f"{who} {verb} its lock by hand ({line.script})"
     sha = f" (sha {line.sha[:8]}…)" if line.sha else ""
     return f"{who} writes on its lock by a script that nobody knows{sha}"
 

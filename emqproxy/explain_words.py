@@ -21,6 +21,11 @@ from emqproxy.wrapped_text import wrapped
 _LOST_SHOWN: Final = 5
 EVENTS_MAX: Final = 200
 """That are shown: of more, the first and the last; --json has all."""
+_WITHOUT_A_WORD: Final = (
+    (frozenset({"lapse", "reap", "taken"}), "it ended, hung, or lost its connection"),
+    (frozenset({"wipe", "deleted"}), "it was taken away, as told above, and its holder was not heard since"),
+)
+"""How a holding ends of which nothing more is said, and why."""
 _BAD: Final = frozenset({"refused", "error", "blocked"})
 
 
@@ -57,15 +62,24 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
         console.print(Text("What to change", "bold"))
         for advice in story.advice:
             _wrapped(f"{advice.cause}: {advice.words}", console, "  ", head=len(advice.cause), style="bold")
-    elif not any(event.outcome in _BAD or event.cause for event in story.events):
+    elif not any(event.op != "raw" and (event.outcome in _BAD or event.cause) for event in story.events):
         console.print()
-        lost = list(dict.fromkeys(each.who for each in story.holdings if each.end in {"lapse", "reap", "taken"}))
-        if not lost:
-            console.print(Text("Nothing went wrong with its lock, as far as was seen.", "green"))
+        _unharmed(story, console)
+
+
+def _unharmed(story: JobStory, console: Console) -> None:
+    """The end of a story in which no call was refused."""
+    for ends, what in _WITHOUT_A_WORD:
+        lost = list(dict.fromkeys(each.who for each in story.holdings if each.end in ends))
+        if lost:
+            who = ", ".join(lost[:_LOST_SHOWN]) + (" and others" if len(lost) > _LOST_SHOWN else "")
+            _wrapped(f"Nobody was refused; but {who} lost the lock without a word: {what}.", console, "", hanging="")
             return
-        who = ", ".join(lost[:_LOST_SHOWN]) + (" and others" if len(lost) > _LOST_SHOWN else "")
-        words = f"{who} lost the lock without a word: it ended, hung, or lost its connection"
-        _wrapped(f"Nobody was refused; but {words}.", console, "", hanging="")
+    if any(event.op == "raw" for event in story.events):
+        words = "Nothing went wrong with its lock, as far as was seen; but see above what was done by hand."
+        _wrapped(words, console, "", hanging="")
+        return
+    console.print(Text("Nothing went wrong with its lock, as far as was seen.", "green"))
 
 
 def _event(event: Event, console: Console, *, days: bool, again: bool) -> None:

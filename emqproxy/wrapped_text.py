@@ -8,7 +8,7 @@ from typing import Final
 
 _TEXT_MIN: Final = 16
 """Of a line's own characters, however narrow the terminal is."""
-_FIGURE: Final = re.compile(r"(\d) (ms|s)\b")
+_FIGURE: Final = re.compile(r"(\d) (ms|s|lines?)\b")
 _GLUE: Final = "\u00a0"
 
 

@@ -69,7 +69,7 @@ def test_a_job_that_was_taken_over(served: tuple[EmqProxy, int], capsys: pytest.
 
 def test_a_lock_that_somebody_deleted(served: tuple[EmqProxy, int], capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, key(ROBBED), "--journal", str(served[0].journal_path))
-    assert "canary-other writes on its lock by hand (DEL)" in out
+    assert "canary-other deletes its lock by hand (DEL)" in out
     assert "Find the program behind canary-other" in out
 
 

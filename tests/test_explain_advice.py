@@ -70,3 +70,13 @@ def test_who_emptied_a_queue_is_told_of_the_rule() -> None:
     assert "Let an-operator empty no queue or database that is worked on (FLUSHDB)" in words
     assert "mass_delete" in words
     assert "mass_delete" not in (advice("job_removed", StoryFigures(None, None, None, "x")) or "")
+
+
+def test_a_ghost_comes_of_a_push_or_of_a_hash_that_was_deleted() -> None:
+    pushed, deleted = (
+        advice("ghost_job", StoryFigures(None, None, None, "", hand=Culprit("a-hand", "CMD", of_hash))) or ""
+        for of_hash in (False, True)
+    )
+    assert "push no id by hand (CMD)" in pushed
+    assert "a CMD of the job's hash" in deleted
+    assert "push" not in deleted

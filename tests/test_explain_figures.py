@@ -41,11 +41,13 @@ def test_the_worst_of_each_cause() -> None:
         ("double_grant", "LPUSH", "wait", "42"),
         ("double_grant", "RPOPLPUSH", "wait", "42"),
         ("ghost_job", "ZADD", "prioritized", "42"),
+        ("ghost_job", "DEL", "job", "42"),
     ],
 )
 def test_whose_hand_a_cause_comes_of(cause: str, script: str, target: str, job: str | None) -> None:
     hand = raw(script, target, job=job)
-    assert figures_of([hand, refused(2, cause)], {}, sweeps=False)[cause].hand == Culprit("a-hand", script)
+    of_hash = target == "job"
+    assert figures_of([hand, refused(2, cause)], {}, sweeps=False)[cause].hand == Culprit("a-hand", script, of_hash)
     for nothing in (replace(hand, code=0) if script != "ZADD" else replace(hand, outcome="error"), refused(1, "x")):
         assert figures_of([nothing, refused(2, cause)], {}, sweeps=False)[cause].hand is None
     assert figures_of([refused(2, cause), hand], {}, sweeps=False)[cause].hand is None, "it came after"
@@ -70,7 +72,8 @@ def test_another_deed_is_not_what_it_comes_of(cause: str, script: str, target: s
 def test_what_comes_mostly_of_other_things_needs_the_evidence(cause: str, script: str, target: str) -> None:
     hand = raw(script, target)
     assert figures_of([hand, refused(2, cause)], {}, sweeps=False)[cause].hand is None
-    assert figures_of([hand, refused(2, cause, 1)], {}, sweeps=False)[cause].hand == Culprit("a-hand", script)
+    found = figures_of([hand, refused(2, cause, 1)], {}, sweeps=False)[cause].hand
+    assert found == Culprit("a-hand", script, of_hash=target == "job")
 
 
 def test_who_emptied_it() -> None:

@@ -52,7 +52,8 @@ def test_a_hand_whose_call_failed() -> None:
 
 
 def test_a_hand_on_the_lock_itself() -> None:
-    assert words(raw("DEL", None, effect="deleted", code=1), "x", "one") == "x writes on its lock by hand (DEL)"
+    assert words(raw("DEL", None, effect="deleted", code=1), "x", "one") == "x deletes its lock by hand (DEL)"
+    assert words(raw("SET", None, effect="overwritten"), "x", "one") == "x writes on its lock by hand (SET)"
     script = raw(None, None, effect="overwritten", sha="c35baf769e5d")
     assert words(script, "x", None) == "x writes on its lock by a script that nobody knows (sha c35baf76…)"
     assert words(raw("DEL", None, effect="absent", code=0), "x", None) is None

@@ -15,6 +15,7 @@ from emqproxy.explain_words import EVENTS_MAX
 from emqproxy.journal_lines import JournalLine
 from tests.observer.records_factory import OTHER_TOKEN, Story
 from tests.test_explain_story import JOB, lost, read
+from tests.test_journal_hands import raw
 
 
 def shown(lines: list[JournalLine], width: int = 80, left_out: int = 0) -> str:
@@ -85,3 +86,21 @@ def test_a_cause_that_is_told_again_in_the_same_words_is_said_to_be(tmp_path: Pa
     assert out.count("retaken: It was taken.") == 1
     assert out.count("retaken: the same.") == 1
     assert shown([*lines[:2], replace(lines[2], because="Otherwise.")]).count("the same") == 0
+
+
+def test_a_lock_that_was_taken_away_did_not_go_well(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0))
+    wipe = raw("FLUSHDB", None, op="wipe", effect="wiped", job=None, closed_ns=lines[0].closed_ns + 1)
+    out = " ".join(shown([*lines, replace(wipe, time=lines[0].time, run=lines[0].run)]).split())
+    assert "Nothing went wrong" not in out
+    assert "lost the lock without a word: it was taken away, as told above" in out
+
+
+@pytest.mark.parametrize("outcome", ["ok", "error"])
+def test_a_hand_that_harmed_nobody_yet_is_pointed_at(tmp_path: Path, outcome: str) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.finish(10))
+    hand = raw("LREM", "active", outcome=outcome, code=1, time=lines[0].time, run=lines[0].run)
+    out = " ".join(shown([lines[0], hand, lines[1]]).split())
+    assert "as far as was seen; but see above what was done by hand." in out
