@@ -202,7 +202,7 @@ def _alike(before: Note, note: Note) -> bool:
 
 def seconds(ms: float) -> str:
     """A time as it is read: `480 ms`, `4.5 s`."""
-    return f"{ms:.0f} ms" if abs(ms) < 1000 else f"{ms / 1000:.1f} s"
+    return f"{ms:.0f} ms" if abs(ms) < 999.5 else f"{ms / 1000:.1f} s"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -84,6 +84,7 @@ def test_who_held_what_when():
 
 def test_times_are_told_as_they_are_read():
     assert [seconds(ms) for ms in (480, 999.4, 1000, 4512)] == ["480 ms", "999 ms", "1.0 s", "4.5 s"]
+    assert seconds(999.999) == "1.0 s", "as it is written, it is a second"
     assert between_ms(MS, 3 * MS) == 2
 
 
