@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 50_000
 """Of one job; the first so many."""
-SWEEPS_MAX: Final = 1_000
-"""On its queue: the last so many."""
 INTERVAL_MS: Final = 30_000
 """From one sweep to the next, where a sweep does not say."""
 ANSWER_S_MAX: Final = 10.0
@@ -103,7 +101,8 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
     lines: list[JournalLine] = []
     reader, left_out = LineReader(JournalLine), 0
     needle, journal = _needle(key), False
-    swept: list[JournalLine] = []
+    sweep: dict[str, JournalLine] = {}
+    swept: dict[str, JournalLine] = {}
     try:
         with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
             for raw in raw_lines(opened):
@@ -113,9 +112,11 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
                 line = reader.read(raw)
                 journal = journal or line is not None
                 if line is not None and may and _sweeps(line, key, db):
-                    swept = [*swept[-SWEEPS_MAX:], line]
+                    sweep[line.run] = line
                 if line is None or not may or not _concerns(line, key, db):
                     continue
+                if line.run in sweep and line.job is not None:
+                    swept[line.run] = sweep[line.run]
                 if len(lines) < LINES_MAX:
                     lines.append(line)
                 else:
@@ -131,7 +132,7 @@ def _of_journal(file: str, key: str, db: int) -> LinesFound:
                 where = "a journal of another version; use the release that wrote it"
         raise CommandError(f"--journal: {_printable(file)}: {where}")
     lines.sort(key=lambda line: line.time)
-    return _found(lines, swept, left_out, key)
+    return _found(lines, list(swept.values()), left_out, key)
 
 
 def _of_admin(url: str, key: str, db: int) -> LinesFound:

@@ -197,6 +197,12 @@ def test_a_sweep_of_another_run_s_tells_nothing(tmp_path: Path) -> None:
     assert explain._of_journal(str(path), "emq:orders:42", 0).sweeps is False
 
 
+def test_sweeps_of_its_time_are_known_however_many_came_after(tmp_path: Path) -> None:
+    path = Path(unswept(tmp_path, beside(50, 120_000, Line("sweep", "ok"))))
+    write_journal(path, *(beside(100 + at, 200_000 + at, Line("sweep", "ok")) for at in range(1_100)))
+    assert explain._of_journal(str(path), "emq:orders:42", 0).sweeps is True
+
+
 def test_a_sweep_that_put_another_job_back_is_a_sweep(tmp_path: Path) -> None:
     other = Story(job=b"43")
     other.acquire(0)
