@@ -18,7 +18,8 @@ USER, PASSWORD = "limited", "pw"
 """A user of both servers, who may do little."""
 MAY: Final = ("+ping", "+get", "+client", "+exec", "+multi", "+unsubscribe", "+punsubscribe", "+sunsubscribe")
 HASH_SLOTS_LONG: Final = 200
-LISTS: Final = {"l": (b"wait", b"active", b"l2"), "z": (b"prioritized", b"delayed", b"z2")}
+LISTS: Final = (b"paused", b"l1", b"l2")
+"""The first is a queue's that no script here looks at: what is in others decides what order a set of theirs has."""
 
 
 class Voice:
@@ -33,11 +34,11 @@ class Voice:
         """Whoever leaves several without naming them does so in the order of the server's hash seed."""
 
     def key(self, kind: str) -> bytes:
-        """A key of a type, of which there are three; now and then one of any type. Lists are a queue's, too."""
+        """A key of a type, of which there are three; now and then one of any type. A list may be a queue's."""
         if self.rnd.random() < 0.06:
             kind = self.rnd.choice("snhlizxpb")
         at = self.rnd.randrange(3)
-        return self.prefix + (LISTS[kind][at] if kind in LISTS else b"%s%d" % (kind.encode(), at))
+        return self.prefix + (LISTS[at] if kind == "l" else b"%s%d" % (kind.encode(), at))
 
     def job(self) -> str:
         return str(self.rnd.randrange(1, 5))

@@ -86,9 +86,9 @@ class Wire:
         self.house.witness.closed(self.watched, now)
 
     def add(self, job: str) -> None:
-        self.send("HSET", PREFIX + job.encode(), "name", "n", "opts", "{}")
-        self.send("LPUSH", PREFIX + b"wait", job)
-        self.settle()
+        """A job waits; nobody saw it come."""
+        self.house.redis.call("HSET", PREFIX + job.encode(), "name", "n", "opts", "{}")
+        self.house.redis.call("LPUSH", PREFIX + b"wait", job)
 
     def load(self, *labels: str) -> None:
         for label in labels:
