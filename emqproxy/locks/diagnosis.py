@@ -20,7 +20,7 @@ from emqproxy.locks.case import MOVES, PROOFS, Case, by_hand, pushed
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions
-from emqproxy.locks.notes import JobNotes, Note, WorkerNotes, seconds
+from emqproxy.locks.notes import HEALTHY, JobNotes, Note, WorkerNotes, seconds
 
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
     deeds.pending_children, deeds.error, deeds.applied_twice, deeds.own_end, deeds.never_owner,
@@ -87,19 +87,21 @@ class Doctor:
             failed = note.outcome == "error" and note.op not in CAUSELESS
             return deeds.error(Case(note, JobNotes(), None, self._began)) if failed else None
         key = (note.queue, note.job)
-        job = self._jobs.pop(key, None)
+        job = self._jobs.get(key)
         if job is None:
-            job = JobNotes(whole=not self._forgot)
-        self._jobs[key] = job
-        if len(self._jobs) > self._jobs_max:
-            self._jobs.popitem(last=False)
-            self._forgot = True
+            job = self._jobs[key] = JobNotes(whole=not self._forgot)
+            if len(self._jobs) > self._jobs_max:
+                self._jobs.popitem(last=False)
+                self._forgot = True
+        else:
+            self._jobs.move_to_end(key)
         worker = None if note.worker is None else self._worker(note)
         if worker is not None:
             worker.heard(note)
-        found = self._cause(note, job, worker)
+        healthy = note.grade in HEALTHY and note.op == "renew" and note.outcome == "ok"  # it needs no cause
+        found = None if healthy else self._cause(note, job, worker)
         if note.effect in PROOFS:
-            job.lost.pop(note.token, None)
+            job.proved(note.token)
         elif found is not None and note.outcome == "refused":
             job.lose(note.token, found)
         if note.effect == "renewed" and worker is not None:
@@ -159,10 +161,11 @@ class Doctor:
             worker = self._workers[note.worker] = WorkerNotes()
             if len(self._workers) > WORKERS_MAX:
                 self._workers.popitem(last=False)
-        spoken = None if note.conn is None else worker.conns.get(note.conn)
-        if note.conn is not None and (spoken is None or spoken.closed is not None):
-            worker.spoke_on(note.conn, note.opened)
-            self._on_conn.setdefault(note.conn, OrderedDict())[note.worker] = None
+        if (conn := note.conn) is not None:
+            spoken = worker.conns.get(conn)
+            if spoken is None or spoken.closed is not None:
+                worker.spoke_on(conn, note.opened)
+                self._on_conn.setdefault(conn, OrderedDict())[note.worker] = None
         return worker
 
     def _follow(self, note: Note, job: JobNotes, worker: WorkerNotes | None) -> None:
@@ -171,8 +174,9 @@ class Doctor:
             worker.took(note)
         elif note.effect in {"released", "absent"} or (note.op == "finish" and note.outcome == "ok"):
             assert note.job is not None
-            for each in {n.worker for n in job.notes if n.worker is not None}:
-                if (had := self._workers.get(each)) is not None:
+            last: Hashable = None
+            for each in job.notes:  # mostly of one worker
+                if each.worker != last and (had := self._workers.get(last := each.worker)) is not None:
                     had.left(note.queue, note.job, note.closed)
         elif worker is not None and note.op in MOVES and note.job is not None:
             worker.left(note.queue, note.job, note.closed)  # refused or not, it works on it no more

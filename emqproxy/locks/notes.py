@@ -24,7 +24,8 @@ SILENT_MS_MIN: Final = 1000.0
 BURST_MS: Final = 5.0
 """What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
-_HEALTHY: Final = frozenset({"on_time", "unknown"})
+HEALTHY: Final = frozenset({"on_time", "unknown"})
+"""Grades of a renewal that needs no cause."""
 _PROOFS: Final = frozenset({"granted", "renewed"})
 
 
@@ -69,7 +70,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     """A sweep: how often its caller sweeps, as the call says."""
 
 
-class JobNotes(msgspec.Struct, eq=False):
+class JobNotes(msgspec.Struct, eq=False, gc=False):
     """The notes of one job, the oldest first."""
 
     notes: list[Note] = msgspec.field(default_factory=list)
@@ -107,8 +108,13 @@ class JobNotes(msgspec.Struct, eq=False):
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
 
+    def proved(self, token: Hashable) -> None:
+        """A token holds the job: it has not lost it, or has it again."""
+        if self.lost:  # seldom
+            self.lost.pop(token, None)
 
-class CallSpoken(msgspec.Struct, eq=False):
+
+class CallSpoken(msgspec.Struct, eq=False, gc=False):
     """A connection that a worker's tokens were spoken on: from when on, and when it closed."""
 
     first: Instant
@@ -164,18 +170,20 @@ class WorkerNotes(msgspec.Struct, eq=False):
 
     def renewed(self, note: Note, job: JobNotes) -> None:
         """A renewal succeeded; `job` does not have it yet."""
-        last = job.notes[-1] if job.notes else None
+        last, rhythm_ms = job.notes[-1] if job.notes else None, self.rhythm_ms
         if last is not None and last.op == "renew" and last.outcome == "ok" and last.token == note.token:
             gap_ms = between_ms(last.opened, note.opened)
-            self.rhythm_ms = gap_ms if self.rhythm_ms is None else min(self.rhythm_ms, gap_ms)
+            if rhythm_ms is None or gap_ms < rhythm_ms:
+                self.rhythm_ms = gap_ms
 
     def took(self, note: Note) -> None:
         """A job was given to it."""
         if note.job is not None:
-            self.held.pop((note.queue, note.job), None)
-            self.held[note.queue, note.job] = note.opened
-            if len(self.held) > HELD_MAX:
-                self.held.popitem(last=False)
+            held, key = self.held, (note.queue, note.job)
+            held.pop(key, None)
+            held[key] = note.opened
+            if len(held) > HELD_MAX:
+                held.popitem(last=False)
 
     def left(self, queue: Hashable, job: str, at: Instant) -> None:
         """It holds a job no more, as was known then."""
@@ -197,7 +205,7 @@ def _alike(before: Note, note: Note) -> bool:
         return False
     if note.outcome == "refused":
         return True
-    return note.outcome == "ok" and before.grade in _HEALTHY and note.grade in _HEALTHY
+    return note.outcome == "ok" and before.grade in HEALTHY and note.grade in HEALTHY
 
 
 def seconds(ms: float) -> str:

@@ -28,6 +28,7 @@ INTERVALS_MAX: Final = 8
 """Of sweepers of one queue, each with its own."""
 INTERVAL_MS_MIN: Final = 100
 """Who names a shorter one sweeps by hand and wants no guard: it is none that anybody keeps."""
+_ENDS: Final = frozenset({"released", "absent", "deleted", "bypassed"})
 
 
 class Patience(NamedTuple):
@@ -59,7 +60,7 @@ class Watch(NamedTuple):
     found: Diagnosis
 
 
-class _Running(msgspec.Struct, eq=False):
+class _Running(msgspec.Struct, eq=False, gc=False):
     """A job that is held."""
 
     queue: Queue
@@ -122,38 +123,43 @@ class Watches:
         if not isinstance(fact, LockFact):
             return
         lock = fact.lock
-        if isinstance(fact, Lapsed):
+        if type(fact) is Lapsed:
             self._running.pop(lock, None)
             self._lapsed[lock] = (fact.queue, fact.token, note.closed)
             _bound(self._lapsed)
-        elif isinstance(fact, Granted):
+        elif type(fact) is Granted:
+            running, closed = self._running, note.closed
             self._lapsed.pop(lock, None)
-            self._running.pop(lock, None)
-            closed = note.closed
-            self._running[lock] = _Running(fact.queue, fact.token, fact.ttl_ms, closed, closed, note.who)
-            _bound(self._running)
+            running.pop(lock, None)
+            running[lock] = _Running(fact.queue, fact.token, fact.ttl_ms, closed, closed, note.who)
+            _bound(running)
         else:
             self._spoken(lock, note)
 
     def _spoken(self, lock: Lock, note: Note) -> None:
-        running = self._running.get(lock)
-        if note.effect == "perhaps" or note.code_name == "JobNotExist":
+        running, effect = self._running.get(lock), note.effect
+        if effect == "perhaps" or note.code_name == "JobNotExist":
             self._lapsed.pop(lock, None)  # it may be done
-        if note.effect in {"released", "absent", "deleted", "bypassed"}:
+        if effect in _ENDS:
             if note.outcome != "refused":
                 self._lapsed.pop(lock, None)  # whom -2 is told has lost it, and leaves it where it is
             if running is not None:
                 del self._running[lock]
                 if note.op == "finish" and note.outcome == "ok":
                     self._took(running.queue, between_ms(running.began, note.closed))
-        elif running is not None and note.effect == "renewed":
+        elif running is None:
+            pass
+        elif effect == "renewed":
             running.renewals, running.renewed = running.renewals + 1, note.closed
-        elif running is not None:
+        else:
             running.spoke = note.closed
 
     def _took(self, queue: Queue, ms: float) -> None:
-        self._durations.setdefault(queue, deque(maxlen=DURATIONS_KEPT)).append(ms)
-        _bound(self._durations)
+        durations = self._durations.get(queue)
+        if durations is None:
+            durations = self._durations[queue] = deque(maxlen=DURATIONS_KEPT)
+            _bound(self._durations)
+        durations.append(ms)
 
     # ---------------------------------------------------------------- time
 

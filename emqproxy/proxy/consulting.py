@@ -6,21 +6,39 @@ much it said at once. Both go with the line, so that a journal, read again, give
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Protocol
 
 from emqproxy.locks.causes import Diagnosis
 from emqproxy.locks.claims import worker_of
 from emqproxy.locks.diagnosis import Doctor
-from emqproxy.locks.events import AnyFact, AnyIntent, Instant, LockFact, LockIntent, QueueFact, Take, Wiped, effect
+from emqproxy.locks.events import (
+    AnyFact,
+    AnyIntent,
+    Instant,
+    LockFact,
+    LockIntent,
+    PerhapsGranted,
+    Queue,
+    QueueFact,
+    Take,
+    Wiped,
+    effect,
+)
 from emqproxy.locks.evictions import Memory
 from emqproxy.locks.notes import MS, Note
-from emqproxy.locks.verdicts import Verdict
+from emqproxy.locks.verdicts import Finding, Grade, Verdict
 from emqproxy.locks.watches import Watches
 from emqproxy.records import CallSite, Line, Peer
 
 BURST_NS: Final = 5 * MS
 """What comes within it was said at once."""
+NAMES_MAX: Final = 4096
+"""Of queues and of tokens that speak: what their names say is kept, and found anew past it."""
 _UNREFUSED: Final = frozenset({"ok", "told", "unknown", "blocked"})
+_GRADES: Final = {None: None} | {grade: grade.value for grade in Grade}
+_FINDINGS: Final = {None: None} | {finding: finding.word for finding in Finding}
+_worker_of: Final = lru_cache(NAMES_MAX)(worker_of)
 
 
 class Talker(Protocol):
@@ -48,15 +66,21 @@ class Consulting:
 
     def idle_ms(self, speaker: Talker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
         """How long all connections of a call's worker had been silent before it arrived; None where it names none."""
-        token = next((intent.token for intent in intents if isinstance(intent, (LockIntent, Take))), b"")
+        for intent in intents:
+            if isinstance(intent, (LockIntent, Take)):
+                token = intent.token
+                break
+        else:
+            return None
         if not token:
             return None
         latest, speakers = speaker.silent_from, self.speakers
-        for conn in self._doctor.conns_of(worker_of(token)):
+        for conn in self._doctor.conns_of(_worker_of(token)):
             other = speakers.get(conn)
             if other is not None and other is not speaker:
                 at = other.heard_at if other.heard_at < opened - BURST_NS else other.silent_from
-                latest = max(latest, at)
+                if at > latest:
+                    latest = at
         return max(0.0, (opened - latest) / MS)
 
     def memory(self, memory: Memory) -> tuple[Memory, ...]:
@@ -74,21 +98,20 @@ class Consulting:
         idle_ms: float | None,
     ) -> tuple[Diagnosis | None, int]:
         """What the doctor says of a line, and how many calls of its worker came at once with it, where that counts."""
-        fact = verdict.fact
-        token = getattr(fact, "token", b"")
-        worker = worker_of(token) if token else None
-        burst = 0
+        fact, job, burst, token = verdict.fact, line.job, 0, b""
+        window, (queue, name) = fact.window, _about(fact)
+        if isinstance(fact, (LockFact, PerhapsGranted)):
+            token = fact.token
+        worker = _worker_of(token) if token else None
         if worker is not None and line.outcome not in _UNREFUSED:
-            burst = self._burst(worker, fact.window.opened)
-        job = line.job
-        queue, name = _about(fact)
+            burst = self._burst(worker, window.opened)
         note = Note(
             seq,
             line.op,
             line.outcome,
             effect(fact),
-            fact.window.opened,
-            fact.window.closed,
+            window.opened,
+            window.closed,
             queue,
             name,
             line.target,
@@ -102,8 +125,8 @@ class Consulting:
             verdict.ttl_ms,
             verdict.age_ms,
             verdict.remaining_ms,
-            verdict.grade.value if verdict.grade is not None else None,
-            verdict.finding.word if verdict.finding is not None else None,
+            _GRADES[verdict.grade],
+            _FINDINGS[verdict.finding],
             idle_ms,
             burst,
             lag_ns / MS,
@@ -124,11 +147,16 @@ class Consulting:
 def _about(fact: AnyFact) -> tuple[tuple[int | None, str] | None, str | None]:
     """The queue that a fact is about, by its database and its prefix; and the job's key."""
     if isinstance(fact, LockFact):
-        queue = fact.queue
-        return (queue.db, _text(queue.prefix)), _text(fact.lock.key.removesuffix(b":lock"))
+        return _queue_named(fact.queue), _text(fact.lock.key.removesuffix(b":lock"))
     if isinstance(fact, Wiped):
         return ((fact.db, _text(fact.prefix)) if fact.prefix else None), None
-    return ((fact.queue.db, _text(fact.queue.prefix)) if isinstance(fact, QueueFact) else None), None
+    return (_queue_named(fact.queue) if isinstance(fact, QueueFact) else None), None
+
+
+@lru_cache(NAMES_MAX)
+def _queue_named(queue: Queue) -> tuple[int, str]:
+    """A queue by its database and its prefix: the same again for each line of it."""
+    return queue.db, _text(queue.prefix)
 
 
 def _text(raw: bytes) -> str:
