@@ -125,7 +125,7 @@ def _malformed(script: Script, layout: Layout | None, call: Call | None) -> Defe
     if call is None:  # Redis refuses it
         return None
     if script.arity not in {len(call.keys), ANY_ARITY}:
-        return Defect("malformed_call", f"{script.label} with {len(call.keys)} keys; it takes {script.arity}")
+        return Defect("malformed_call", f"{script.label} with a numkeys of {len(call.keys)}; it takes {script.arity}")
     if layout is None:
         return None
     prefix = layout.word(call, "prefix")

@@ -112,7 +112,7 @@ def _learned(given: Text, sha: str, rows: _Layouts, names: set[str]) -> UserScri
     candidates = rows.get((name, keys), ())
     if not candidates:
         if any(other == name for other, _ in rows):
-            return f"no layout of {name} with {keys} keys is known"
+            return f"no layout of {name}-{keys} is known"
         return UserScript(sha, name, keys, "", release, given.where)
     said = said_of(given.text)
     fit = fitting(candidates, said)

@@ -27,7 +27,7 @@ LINES = {
     SET: b"-EMQPROXY raw_lock_write SET on a lock's key outside the protocol's scripts\r\n",
     OWN: b"-EMQPROXY unknown_script a script that nobody knows on a queue's keys; learn it by emqproxy scripts add or"
     b" scripts.allow\r\n",
-    SHIFTED: b"-EMQPROXY malformed_call extendLock-2 with 1 keys; it takes 2\r\n",
+    SHIFTED: b"-EMQPROXY malformed_call extendLock-2 with a numkeys of 1; it takes 2\r\n",
     PICK: b"-EMQPROXY bad_duration a pickup without a lockDuration above 0; its job would be active unlocked\r\n",
 }
 REFUSED = tuple(LINES)

@@ -109,8 +109,8 @@ WORDS = {
     "another prefix": "whose keys and ARGV are of different prefixes; a client's keyPrefix would do that",
     "another key": "whose key for active does not end with :active",
     "another job's key": "whose job's key is not the one of its prefix and id",
-    "a key too few": "with 13 keys; it takes 14",
-    "a key too many": "with 15 keys; it takes 14",
+    "a key too few": "with a numkeys of 13; it takes 14",
+    "a key too many": "with a numkeys of 15; it takes 14",
 }
 
 
@@ -130,7 +130,7 @@ def test_texts_of_lua_are_held_to_their_arity(own: str) -> None:
     counts = [text.arity - 1, text.arity + 1] if text.script in EXACT else [text.arity - 1]
     for count in counts:
         sent = words("EVALSHA", text.sha.encode(), [PREFIX + b"x"] * count)
-        assert defect(sent) == ("malformed_call", f"{own} with {count} keys; it takes {text.arity}")
+        assert defect(sent) == ("malformed_call", f"{own} with a numkeys of {count}; it takes {text.arity}")
 
 
 def test_keys_behind_its_own_are_nothing_to_a_script_that_moves_no_lock() -> None:

@@ -80,7 +80,7 @@ def test_every_changed_script_of_a_package_is_learned_as_what_it_was(catalogue: 
         (text(b"return 1", "", None), "which script it is cannot be told; name the file NAME-KEYS.lua"),
         (text(b"return 1", "extendLock", None), "which script it is cannot be told"),
         (text(b"return 1", "myOwn"), "no script myOwn is known"),
-        (text(b"return 1", "extendLock", 3), "no layout of extendLock with 3 keys is known"),
+        (text(b"return 1", "extendLock", 3), "no layout of extendLock-3 is known"),
         (text(b"return KEYS[3]"), "its text does not fit extendLock-2: it uses KEYS[3], and there are 2"),
         (text(b"local token = ARGV[2]"), "its text does not fit extendLock-2: its ARGV[2] is said to be the token"),
         (
