@@ -98,16 +98,19 @@ class Doctor:
         worker = None if note.worker is None else self._worker(note)
         if worker is not None:
             worker.heard(note)
-        healthy = note.grade in HEALTHY and note.op == "renew" and note.outcome == "ok"  # it needs no cause
+        renewed = note.effect == "renewed"
+        healthy = renewed and note.grade in HEALTHY and note.op == "renew" and note.outcome == "ok"
         found = None if healthy else self._cause(note, job, worker)
         if note.effect in PROOFS:
-            job.proved(note.token)
+            if job.lost:
+                job.lost.pop(note.token, None)
         elif found is not None and note.outcome == "refused":
             job.lose(note.token, found)
-        if note.effect == "renewed" and worker is not None:
+        if renewed and worker is not None:
             worker.renewed(note, job)
         job.add(note)
-        self._follow(note, job, worker)
+        if not healthy:  # whom it is healthy of held the job before
+            self._follow(note, job, worker)
         return found
 
     # ---------------------------------------------------------------- causes
@@ -219,6 +222,8 @@ def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
     if not note.payload:
         words, hand = "The job that was given out has no name, data or options: it was removed before", _pusher(job)
         return Diagnosis("ghost_job", f"{words}{deeds.pusher(hand)}.", seqs(hand))
+    if not job.notes:  # nearly always: it is given out for the first time
+        return None
     last = next((n for n in reversed(job.notes) if n.effect == "granted"), None)
     if note.finding == "double" and last is not None:
         words, hand = f"The job was given out while {by(last, 'another worker')} held it", _pusher(job)

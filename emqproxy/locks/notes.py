@@ -92,7 +92,7 @@ class JobNotes(msgspec.Struct, eq=False, gc=False):
                 del renewals[next(iter(renewals))]
         if note.op == "write" and note.outcome == "ok":
             return  # it asks for no lock, and proves nothing
-        if note.op == "renew" and len(notes) >= 2 and _alike(notes[-1], note) and _alike(notes[-2], note):
+        if note.op == "renew" and len(notes) >= 2 and _row(notes[-2], notes[-1], note):
             notes[-1] = note
             return
         notes.append(note)
@@ -107,11 +107,6 @@ class JobNotes(msgspec.Struct, eq=False, gc=False):
         self.lost[token] = why
         if len(self.lost) > LOST_MAX:
             del self.lost[next(iter(self.lost))]
-
-    def proved(self, token: Hashable) -> None:
-        """A token holds the job: it has not lost it, or has it again."""
-        if self.lost:  # seldom
-            self.lost.pop(token, None)
 
 
 class CallSpoken(msgspec.Struct, eq=False, gc=False):
@@ -172,7 +167,7 @@ class WorkerNotes(msgspec.Struct, eq=False):
         """A renewal succeeded; `job` does not have it yet."""
         last, rhythm_ms = job.notes[-1] if job.notes else None, self.rhythm_ms
         if last is not None and last.op == "renew" and last.outcome == "ok" and last.token == note.token:
-            gap_ms = between_ms(last.opened, note.opened)
+            gap_ms = (note.opened - last.opened) / MS
             if rhythm_ms is None or gap_ms < rhythm_ms:
                 self.rhythm_ms = gap_ms
 
@@ -199,13 +194,15 @@ class WorkerNotes(msgspec.Struct, eq=False):
         return [job for _, job in sorted(held, key=lambda each: -each[0])]
 
 
-def _alike(before: Note, note: Note) -> bool:
-    """Two renewals of a token, both healthy or both refused."""
-    if before.op != "renew" or before.token != note.token or before.outcome != note.outcome:
+def _row(before: Note, last: Note, note: Note) -> bool:
+    """Renewals of one token, all healthy or all refused."""
+    if not (before.op == last.op == note.op == "renew" and before.token == last.token == note.token):
+        return False
+    if not before.outcome == last.outcome == note.outcome:
         return False
     if note.outcome == "refused":
         return True
-    return note.outcome == "ok" and before.grade in HEALTHY and note.grade in HEALTHY
+    return note.outcome == "ok" and before.grade in HEALTHY and last.grade in HEALTHY and note.grade in HEALTHY
 
 
 def seconds(ms: float) -> str:

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from emqproxy.locks.verdicts import Attempt
@@ -220,15 +221,16 @@ class Bus:
 
     def tell(self, message: Message) -> None:
         """Puts it in line, or counts it as dropped."""
-        if self._behind_by >= WAITING_MAX or self._packets.size_bytes >= WAITING_BYTES_MAX:
+        waiting, packets = self._waiting, self._packets
+        if len(waiting) + packets.messages >= WAITING_MAX or packets.size_bytes >= WAITING_BYTES_MAX:
             self.dropped += records([message])
             self._log.warning(
                 "records are dropped: the observer is slow or gone", now=clock.now(), dropped=self.dropped
             )
             return
-        self._waiting.append(message)
+        waiting.append(message)
         if self._blocked:
-            if len(self._waiting) >= BATCH_MAX:  # bytes take a third of the room
+            if len(waiting) >= BATCH_MAX:  # bytes take a third of the room
                 self._pack_next()
         elif self._flush is None:
             self._schedule()
@@ -270,7 +272,7 @@ class Bus:
         waiting = self._waiting
         count = min(BATCH_MAX, len(waiting))
         while True:
-            packet = pack([waiting[i] for i in range(count)])
+            packet = pack(list(islice(waiting, count)))
             if len(packet) <= PACKET_BYTES_MAX or count == 1:
                 break
             count //= 2

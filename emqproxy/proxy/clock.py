@@ -74,4 +74,4 @@ class LoopLag:
         """How long something read at this instant may have lain unread on our account."""
         overdue = at - self._due
         recent = self._late if at - self._late_at <= _FRESH_NS else 0
-        return max(0, overdue, recent)
+        return max(overdue, recent)

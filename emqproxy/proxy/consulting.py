@@ -105,6 +105,10 @@ class Consulting:
         worker = _worker_of(token) if token else None
         if worker is not None and line.outcome not in _UNREFUSED:
             burst = self._burst(worker, window.opened)
+        starts, stalls, payload, doomed = None, None, True, False
+        if job is not None:
+            starts, stalls, doomed = job.attempts_started, job.stalled_count, job.doomed
+            payload = job.name is not None or job.timestamp is not None
         note = Note(
             seq,
             line.op,
@@ -130,10 +134,10 @@ class Consulting:
             idle_ms,
             burst,
             lag_ns / MS,
-            job.attempts_started if job is not None else None,
-            job.stalled_count if job is not None else None,
-            job is None or job.name is not None or job.timestamp is not None,
-            job is not None and job.doomed,
+            starts,
+            stalls,
+            payload,
+            doomed,
             line.interval_ms,
         )
         self.watches.observe(fact, note)

@@ -33,7 +33,7 @@ from emqproxy.proxy.surmised import Surmised
 from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class Spoken(msgspec.Struct, frozen=True, gc=False):
     """What a line needs beside its verdict, kept from the fact to the verdict on it."""
 
     line: Line
@@ -49,6 +49,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 BESIDES_MAX: Final = 256
+_NO_CAUSE: Final = (None, None, ())
 _SAY_NOTHING: Final = (Nothing, NoProof, Untouched, Met)
 """Facts that change nothing in what is found later."""
 
@@ -148,7 +149,7 @@ class Teller:
             rule = decision.charge.rule.value if decision.charge is not None else None
         number, line, peer, call, idle_ms = self._bus.number(), told.line, told.peer, told.call, told.idle_ms
         found, burst = self._consulting.line(number, line, verdict, peer, call, lag_ns, idle_ms)
-        cause, because, evidence = (None, None, ()) if found is None else found
+        cause, because, evidence = found or _NO_CAUSE
         pauses, besides, memory = self._since()
         self._bus.tell(
             Record(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from emqproxy.locks.events import AnyIntent, Instant
+from emqproxy.locks.events import AnyIntent, Instant, Place
 from emqproxy.locks.policy import Decision
 from emqproxy.proxy.consulting import BURST_NS
 from emqproxy.records import Peer
@@ -21,6 +21,7 @@ class Asked(NamedTuple):
     """A call that was recognised and is not answered yet."""
 
     operation: Operation
+    place: Place
     intents: tuple[AnyIntent, ...]
     sent: Instant
     decision: Decision | None

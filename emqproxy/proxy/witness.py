@@ -101,7 +101,8 @@ class Witness:
             watched.texts[command.request] = command.words[1]
         watched.session.keep(command, words=command.request in watched.texts)
         sent = command.opened - self._lag.lag_ns(command.opened)
-        intents = operation.intents(Place(watched.conn, command.request), command.db)
+        place = Place(watched.conn, command.request)
+        intents = operation.intents(place, command.db)
         if not watched.met:
             watched.met, at = True, Window(watched.made_at, watched.made_at)
             self.teller.connection("opened", Met(Place(watched.conn, 0), at), watched.peer)
@@ -109,7 +110,7 @@ class Witness:
             self._watch_soon()
         watched.calls.append(command.opened)
         idle_ms = self._consulting.idle_ms(watched, intents, command.opened)
-        watched.asked[command.request] = Asked(operation, intents, sent, decision, idle_ms)
+        watched.asked[command.request] = Asked(operation, place, intents, sent, decision, idle_ms)
         if decision is not None:
             judge.passed(intents, decision)
         if operation.script.match == "shape":
@@ -134,9 +135,10 @@ class Witness:
 
     def answered(self, watched: Watched, exchanges: Iterable[Exchange]) -> None:
         """Answers came (or it is certain that none comes): what they prove, judged and told."""
-        ledger, judge = self._ledger, self.judge
+        ledger, judge, teller = self._ledger, self.judge, self.teller
+        sits = judge.sits
         for exchange in exchanges:
-            command = exchange.command
+            command, reply = exchange.command, exchange.reply
             known = watched.asked.get(command.request)
             if watched.texts:
                 self._learn(watched, exchange)
@@ -144,30 +146,28 @@ class Witness:
                 continue
             if exchange.in_exec and exchange.opened > command.opened:
                 known = self._run(watched, known, exchange.opened)
-            operation = known.operation
-            happenings: Iterable[Happening] = operation.happenings(exchange, Place(watched.conn, command.request))
-            if known.decision is not None and known.decision.charge is not None:
+            operation, decision = known.operation, known.decision
+            happenings: Iterable[Happening] = operation.happenings(exchange, known.place)
+            if decision is not None and decision.charge is not None:
                 happenings = charged(operation, exchange, watched.conn)
             del watched.asked[command.request]
-            reply = exchange.reply
             call, took = self._call_site(command, operation)
             if type(reply) is ErrorReply:
                 took = self.call_times.of(call, reply.prefix)
                 self.noscripts += reply.prefix == "NOSCRIPT" and not exchange.in_exec
             if not isinstance(reply, Missing):
                 took.add(exchange.closed - exchange.opened)
-            for happening in happenings:
-                fact, line = happening.fact, happening.line
+            for fact, line in happenings:
                 verdicts = ledger.observe(fact)
-                if judge.sits:
+                if sits:
                     judge.observed(fact)
                 if line is None:
-                    self.teller.beside(fact)
-                    self.teller.tell(verdicts, exchange.closed)
+                    teller.beside(fact)
+                    teller.tell(verdicts, exchange.closed)
                 else:
-                    heard = self.teller.heard(fact)
-                    told = Spoken(line, watched.peer, call, known.decision, known.idle_ms, known.sent, heard)
-                    self.teller.tell_of(told, verdicts, fact, exchange.closed)
+                    heard = teller.heard(fact)
+                    told = Spoken(line, watched.peer, call, decision, known.idle_ms, known.sent, heard)
+                    teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 
     def _run(self, watched: Watched, queued: Asked, executed: Instant) -> Asked:
