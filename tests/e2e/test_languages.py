@@ -188,9 +188,10 @@ def test_a_lock_deleted_by_hand_is_told(place: Place, opened: Any) -> None:
     assert worker.renew(held) == []
     assert worker.drop("a") == (1, 1)
     assert worker.renew(held) == ["a"]
-    lines = place.lines(queue, "a", 4)
-    assert ops(lines) == [("acquire", "ok"), ("renew", "ok"), ("raw", "ok"), ("renew", "refused")]
-    raw, after = lines[2:]
+    lines = place.lines(queue, "a", 5)
+    assert ops(lines) == [("acquire", "ok"), ("renew", "ok"), ("raw", "ok"), ("raw", "ok"), ("renew", "refused")]
+    off, raw, after = lines[2:]
+    assert (off["script"], off["code"], off["effect"], off["target"]) == ("LREM", 1, "untouched", "active")
     assert (raw["script"], raw["code"], raw["effect"], raw["token"]) == ("DEL", 1, "deleted", None)
     assert raw["finding"] in NOBODY
     # The worker could not know: what it is told of is not its fault.

@@ -215,6 +215,7 @@ def test_no_split_changes_what_is_told(proxy: EmqProxy):
         stories.append(told(proxy, queue))
     assert len(replies) == 1
     assert [line["op"] for line in stories[0]] == [
+        "raw", "raw", "raw",  # jobs are added by hand
         "acquire", "renew", "renew", "renew", "renew", "finish",
         "finish", "acquire", "renew", "retry", "acquire", "delay",
     ]  # fmt: skip

@@ -97,8 +97,8 @@ def test_a_fault_of_ours_is_one_connections(redis_session: RedisServer, tmp_path
             good, bad, second = [await connect(plane) for _ in range(3)]
             for label in ("moveToActive-11", "extendLock-2"):
                 await ask(good, "SCRIPT", "LOAD", text_of(label), size=47)
-            await ask(good, "HSET", "emq:orders:1", "name", "n", "opts", "{}", size=4)
-            await ask(good, "LPUSH", "emq:orders:wait", "1", size=4)
+            redis_session.call("HSET", "emq:orders:1", "name", "n", "opts", "{}")
+            redis_session.call("LPUSH", "emq:orders:wait", "1")
             picked = sent(pick("t:1"))
             good[1].write(picked + words("ECHO", "picked"))
             await asyncio.wait_for(good[0].readuntil(b"$6\r\npicked\r\n"), 5)
