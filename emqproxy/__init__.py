@@ -23,7 +23,6 @@ A floor imports from below, never from its own level or above (`wire` and `locks
     explain      one job's story: `explain_story` as values, of what `explain_lines` says of each line and
                  `explain_holdings` of who held the lock; `explain_advice` by cause, with the figures that
                  `explain_figures` finds; `explain_words` for a terminal; `job_argument` reads the job's key
-    journal_hands  which raw lines of a journal tell of a hand on a queue's lists or a job's hash
     config       one frozen value; its `addresses`, `config_sources`, `config_tables`, `config_values`
     script_files packages on disk, and the user's catalogue of scripts: what `scripts add` reads and writes
     cli          argv → `commands` → exit codes; `healthcheck` without any of the rest; `logs` for every process

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from emqproxy.explain_advice import Culprit, StoryFigures
-from emqproxy.journal_hands import Deed, done
 from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.hands import Deed, done
 
 _HASH: Final = frozenset({Deed.HASH})
 _OFF_ACTIVE: Final = frozenset({Deed.TAKEN, Deed.MOVED, Deed.LIST})

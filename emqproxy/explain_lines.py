@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from emqproxy.explain_holdings import FAILED
-from emqproxy.journal_hands import Deed, done, meant
 from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.hands import Deed, done, meant
 from emqproxy.locks.notes import seconds
 
 _MOVES: Final = {

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from emqproxy.journal_hands import Deed, done
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.locks.case import MOVES
+from emqproxy.locks.hands import Deed, done
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})

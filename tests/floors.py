@@ -53,7 +53,7 @@ FLOORS: dict[str, Floor] = {
     "records": floor("locks.events", "locks.evictions", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "lock_timeline": floor(forbidden=IMPURE),
     "journal_timeline": floor(
-        "journal_hands", "lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}
+        "locks.hands", "lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}
     ),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "simulation": floor(
@@ -99,19 +99,18 @@ FLOORS: dict[str, Floor] = {
         packages="msgspec", forbidden=IMPURE,
     ),
     "explain_lines": floor(
-        "explain_holdings", "journal_hands", "journal_lines", "locks.notes", forbidden=IMPURE
+        "explain_holdings", "locks.hands", "journal_lines", "locks.notes", forbidden=IMPURE
     ),
     "explain_holdings": floor(
         "journal_lines", "journal_timeline", "locks.case", packages="msgspec", forbidden=IMPURE
     ),
-    "explain_figures": floor("explain_advice", "journal_hands", "journal_lines", forbidden=IMPURE),
+    "explain_figures": floor("explain_advice", "locks.hands", "journal_lines", forbidden=IMPURE),
     "explain_advice": floor("locks.notes", forbidden=IMPURE),
     "explain_words": floor(
         "config_sources", "explain_holdings", "explain_story", "journal_lines", "journal_timeline", "locks.notes",
         "timeline_drawing", "wrapped_text", packages="msgspec rich", forbidden=IMPURE,
     ),
     "wrapped_text": floor(forbidden=IMPURE),
-    "journal_hands": floor(forbidden=IMPURE),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
     "replay": floor(
         "command_errors", "config", "journal_lines", "locks.notes", "redaction", "replay_report", "scripts.catalogue",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from emqproxy.explain_advice import Culprit
 from emqproxy.explain_figures import figures_of
 from emqproxy.journal_lines import JournalLine
-from tests.test_journal_hands import FIELDS, raw
+from tests.locks.test_hands import FIELDS, raw
 
 
 def refused(seq: int, cause: str, *evidence: int, **more: Any) -> JournalLine:

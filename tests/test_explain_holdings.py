@@ -6,7 +6,7 @@ from typing import Any
 
 from emqproxy.explain_holdings import Holdings
 from emqproxy.journal_lines import JournalLine
-from tests.test_journal_hands import FIELDS, raw
+from tests.locks.test_hands import FIELDS, raw
 
 MS = 1_000_000
 TOOK_MS = 5

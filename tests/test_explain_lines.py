@@ -8,7 +8,7 @@ import pytest
 
 from emqproxy.explain_lines import hand_words, words
 from emqproxy.journal_lines import JournalLine
-from tests.test_journal_hands import FIELDS, raw
+from tests.locks.test_hands import FIELDS, raw
 
 
 def line(op: str, **more: Any) -> JournalLine:

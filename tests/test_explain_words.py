@@ -13,9 +13,9 @@ from emqproxy import explain_words
 from emqproxy.explain_story import Names, tell
 from emqproxy.explain_words import EVENTS_MAX
 from emqproxy.journal_lines import JournalLine
+from tests.locks.test_hands import raw
 from tests.observer.records_factory import OTHER_TOKEN, Story
 from tests.test_explain_story import JOB, lost, read
-from tests.test_journal_hands import raw
 
 
 def shown(lines: list[JournalLine], width: int = 80, left_out: int = 0) -> str:

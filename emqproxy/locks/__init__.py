@@ -11,5 +11,5 @@ claims     who took which job over which connection           pools      tokens 
 notes      what a diagnosis is made of: a note a line         case       one refused call, and what bears on it
 deeds      causes by what somebody did                        silences   causes by time
 evictions  what Redis says of its memory                      diagnosis  both in their order; the doctor
-watches    what only time tells
+watches    what only time tells                               hands      what a hand did to lists and jobs
 """

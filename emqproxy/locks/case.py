@@ -8,14 +8,9 @@ from typing import Final
 
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions, Memory
+from emqproxy.locks.hands import Deed, done, pushed, took_off_active
 from emqproxy.locks.notes import MS, JobNotes, Note, Silence, WorkerNotes, between_ms
 
-WAITING: Final = frozenset({"wait", "paused", "prioritized", "delayed"})
-"""Where an id is given out from, sooner or later."""
-_OUT: Final = frozenset({"LREM", "ZREM", "LPOP", "RPOP", "BLPOP", "BRPOP", "LMPOP", "BLMPOP"})
-"""What takes an id out of the list that it names."""
-_ON: Final = frozenset({"LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"})
-"""What takes it out of `active` and puts it into another list; each has a line of its own."""
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 PROOFS: Final = frozenset({"granted", "renewed"})
 
@@ -129,7 +124,7 @@ class Case:
     def job_deleted(self) -> Note | None:
         """The job's own key was deleted by hand since the last sign of it."""
         known = self.grant or self.alive
-        return self._after_grant(lambda n: n.target == "job" and by_hand(n), since=known)
+        return self._after_grant(lambda n: done(n) is Deed.HASH, since=known)
 
     @cached_property
     def pushed(self) -> Note | None:
@@ -140,7 +135,7 @@ class Case:
     @cached_property
     def off_active(self) -> Note | None:
         """A hand took the job out of the active list, or changed that list as a whole, since the speaker's pickup."""
-        return self._after_grant(_off_active)
+        return self._after_grant(took_off_active)
 
     @cached_property
     def estranged(self) -> Note | None:
@@ -225,21 +220,6 @@ class Case:
     def _after_grant(self, fits: Callable[[Note], bool], *, since: Note | None = None) -> Note | None:
         after = [n for n in self._since(since or self.grant) if n is not self.grant and fits(n)]
         return after[-1] if after else None
-
-
-def by_hand(note: Note) -> bool:
-    """Whether it is what a hand did to a list or a job, and it did something: 0 says that it did not."""
-    done = note.outcome == "ok" and (note.code is None or note.code > 0)
-    return done and note.op == "raw" and note.target is not None
-
-
-def pushed(note: Note) -> bool:
-    """Whether a hand put the job where jobs wait."""
-    return note.target in WAITING and note.job is not None and note.script not in _OUT and by_hand(note)
-
-
-def _off_active(note: Note) -> bool:
-    return note.target == "active" and (note.job is None or note.script in _OUT | _ON) and by_hand(note)
 
 
 def _empties(note: Note) -> bool:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from emqproxy.locks import deeds, silences
-from emqproxy.locks.case import MOVES, PROOFS, Case, by_hand, pushed
+from emqproxy.locks.case import MOVES, PROOFS, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions
+from emqproxy.locks.hands import Deed, done, pushed
 from emqproxy.locks.notes import HEALTHY, JobNotes, Note, WorkerNotes, seconds
 
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
@@ -80,7 +81,7 @@ class Doctor:
         if note.job is None:
             if note.op == "wipe" and note.outcome == "ok":
                 self._wide.append(note)
-            elif by_hand(note):
+            elif done(note) is Deed.LIST:
                 self._hands.append(note)
             if note.op == "sweep" and note.outcome == "ok":
                 return self._of_two_releases(note)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emqproxy.journal_hands import Deed, done, meant
 from emqproxy.journal_lines import JournalLine
+from emqproxy.locks.hands import Deed, done, meant, pushed, took_off_active
 
 FIELDS: dict[str, Any] = {
     "v": 1, "run": "r", "seq": 1, "time": "2026-11-30T00:53:20.000000Z", "outcome": "ok", "opened_ns": 1_000_000_000,
@@ -64,3 +64,28 @@ def test_what_failed_did_nothing_that_is_known() -> None:
 def test_a_write_on_the_lock_is_no_hand() -> None:
     assert meant(raw("DEL", None, effect="deleted", code=1)) is None
     assert meant(raw("LREM", "active", op="finish")) is None
+
+
+@pytest.mark.parametrize(
+    ("script", "target", "more", "puts", "takes"),
+    [
+        ("LPUSH", "wait", {}, True, False),
+        ("ZINCRBY", "prioritized", {}, True, False),
+        ("RPOPLPUSH", "paused", {}, True, False),
+        ("LPUSHX", "wait", {"code": 0}, False, False),
+        ("LREM", "wait", {"code": 1}, False, False),
+        ("RPOPLPUSH", "active", {}, False, True),
+        ("LREM", "active", {"code": 1}, False, True),
+        ("LREM", "active", {"code": 0}, False, False),
+        ("LTRIM", "active", {"job": None}, False, True),
+        ("DEL", "wait", {"job": None, "code": 1}, False, False),
+        ("LPUSH", "active", {}, False, False),
+        ("DEL", "job", {"code": 1}, False, False),
+        ("DEL", None, {"code": 1}, False, False),
+    ],
+)
+def test_what_gives_a_job_out_again_and_what_hides_it(
+    script: str, target: str | None, more: dict[str, Any], puts: bool, takes: bool
+) -> None:
+    line = raw(script, target, **more)
+    assert (pushed(line), took_off_active(line)) == (puts, takes)

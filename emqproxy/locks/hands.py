@@ -1,5 +1,6 @@
-"""Hands in a journal: which of its `raw` lines tell of a command on a queue's lists or on a job's own hash, and what it
-did there. No lock is touched by it: a `raw` line without a target is a write on the lock's key.
+"""Hands: which `raw` lines tell of a command on a queue's lists or on a job's own hash, and what it did there.
+
+No lock is touched by it: a `raw` line without a target is a write on the lock's key.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from typing import Final, Protocol
 
 JOB: Final = "job"
 """The target of a hand on the job's own hash."""
-_PUSHES: Final = frozenset(("LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LINSERT", "LSET", "ZADD"))
+_PUSHES: Final = frozenset(("LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LINSERT", "LSET", "ZADD", "ZINCRBY"))
 _MOVES: Final = frozenset(("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"))
 _ACTIVE: Final = "active"
-"""Whose moves lead out of it, unless to another list of the queue: that is the target then."""
+"""What moves an id out of it to another list of the queue has a line of each."""
+
+
+_WAITING: Final = frozenset({"wait", "paused", "prioritized", "delayed"})
+"""Where an id is given out from, sooner or later."""
 
 
 class Deed(enum.Enum):
@@ -21,7 +26,7 @@ class Deed(enum.Enum):
     PUT = "put"
     """An id into a list."""
     MOVED = "moved"
-    """An id from one list to another."""
+    """An id from another list into one."""
     TAKEN = "taken"
     """An id out of a list."""
     LIST = "list"
@@ -67,3 +72,13 @@ def done(line: HandLine) -> Deed | None:
         return None
     # A ZADD that adds nothing sets the place of what is there; all else that answers 0 found nothing to do it to.
     return None if line.code == 0 and line.script != "ZADD" else deed
+
+
+def pushed(line: HandLine) -> bool:
+    """Whether a hand put the job where jobs wait."""
+    return line.op == "raw" and line.target in _WAITING and done(line) in {Deed.PUT, Deed.MOVED}
+
+
+def took_off_active(line: HandLine) -> bool:
+    """Whether a hand took the job out of the active list, or changed that list as a whole."""
+    return line.op == "raw" and line.target == _ACTIVE and done(line) in {Deed.TAKEN, Deed.LIST}
