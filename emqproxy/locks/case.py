@@ -152,8 +152,16 @@ class Case:
 
     @property
     def talked(self) -> bool:
-        """The speaker's worker had said something not long before."""
-        return self.note.idle_ms is not None and self.note.idle_ms < self.ttl_ms / 2
+        """The speaker's worker had said something not long before, and not only since a silence in which the lock ran
+        out: what comes behind one, comes at once."""
+        half_ms = self.ttl_ms / 2
+        if self.note.idle_ms is None or self.note.idle_ms >= half_ms:
+            return False
+        if self.worker is None or self.proof is None:
+            return True
+        begin, end = self.worker.hush
+        ran_out = self.proof.closed + int(self.ttl_ms * MS)
+        return not (begin <= ran_out <= end and between_ms(begin, end) >= half_ms)
 
     @cached_property
     def hung_up(self) -> Instant | None:

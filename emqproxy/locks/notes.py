@@ -21,6 +21,7 @@ CONNS_MAX: Final = 64
 HELD_MAX: Final = 256
 SILENT_MS_MIN: Final = 1000.0
 """A shorter silence is no sign of a blocked worker."""
+HUSH_MS_MIN: Final = 20.0
 BURST_MS: Final = 5.0
 """What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
@@ -138,6 +139,8 @@ class WorkerNotes(msgspec.Struct, eq=False):
     """The shortest time between two renewals in a row of one job that both succeeded: no longer is its interval."""
     silence: Silence | None = None
     """The last one of SILENT_MS_MIN or more."""
+    hush: tuple[Instant, Instant] = (0, 0)
+    """Begin and end of the last one that is no pause between two calls said at once."""
     held: OrderedDict[tuple[Hashable, str], Instant] = msgspec.field(default_factory=OrderedDict)
     """Since when it holds which jobs; the last started last."""
     ended: deque[tuple[str, Instant, Instant]] = msgspec.field(default_factory=lambda: deque(maxlen=HELD_MAX))
@@ -158,6 +161,8 @@ class WorkerNotes(msgspec.Struct, eq=False):
     def heard(self, note: Note) -> None:
         """It says something."""
         idle_ms, last = note.idle_ms or 0.0, self.silence
+        if idle_ms >= HUSH_MS_MIN:
+            self.hush = note.opened - int(idle_ms * MS), note.opened
         if idle_ms >= SILENT_MS_MIN and (last is None or between_ms(last.end, note.opened) > BURST_MS):
             last = self.silence = Silence(note.opened - int(idle_ms * MS), note.opened)
         if last is not None and note.op == "renew":

@@ -139,6 +139,17 @@ def test_what_is_explained_otherwise_is_no_eviction():
         assert story.cause(1500, "not_mine") == cause
 
 
+def test_what_a_worker_says_at_once_behind_a_silence_is_no_talk_in_it():
+    """It was blocked for longer than its short lock, and gives in all its results in a row."""
+    story = held(ttl_ms=150)
+    story.say(5, "granted", "a:2", job="q:2", idle_ms=5)
+    assert story.cause(242, "absent", "a:2", job="q:2", idle_ms=208, burst=1, code=-2) == "expired_unswept"
+    assert story.cause(247, "absent", idle_ms=4, burst=2, code=-2) == "expired_unswept"
+    story = held(ttl_ms=150)
+    story.say(200, "untouched", "a:2", job="q:2", idle_ms=60)
+    assert story.cause(247, "absent", idle_ms=47, code=-2) == "renew_config", "it talked while the lock ran out"
+
+
 def test_a_worker_that_talks_and_does_not_renew():
     assert held().cause(3000, "absent", idle_ms=100, code=-2) == "renew_config"
     assert held(500, 1000).cause(4000, "absent", idle_ms=100, code=-2) == "renew_stopped"
