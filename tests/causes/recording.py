@@ -39,6 +39,8 @@ class Recorder:
 
     def __init__(self, chance: random.Random) -> None:
         self.truth, self._chance = Truth(), chance
+        self.over = False
+        """The world has ended: what its queue is asked now is nobody's."""
         self.expected: dict[Key, deque[Expected | None]] = defaultdict(deque)
         """By line, in order: the cause that it needs; None where it needs none."""
         self.locks: dict[str, Lock] = {}
@@ -87,6 +89,8 @@ class Recorder:
 
     def executed(self, ask: Ask, value: Any, link: Speaks, arrived: int, now: int) -> None:
         """Redis ran a call."""
+        if self.over:
+            return
         if ask.kind in {"other", "ping", "sweep"} and not (ask.kind == "sweep" and isinstance(value, list)):
             return
         if isinstance(value, hiredis.ReplyError):

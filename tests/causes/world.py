@@ -222,6 +222,7 @@ class World(Scene):
 
     def end(self) -> None:
         """Everybody goes."""
+        self.recorder.over = True
         self.house.lag.stop()
         for link in self.links:
             link.over()
