@@ -9,7 +9,7 @@ from typing import Final
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions, Memory
 from emqproxy.locks.hands import Deed, done, pushed, took_off_active
-from emqproxy.locks.notes import MS, JobNotes, Note, Silence, WorkerNotes, between_ms
+from emqproxy.locks.notes import MS, Gap, JobNotes, Note, Silence, WorkerNotes, between_ms
 
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
 PROOFS: Final = frozenset({"granted", "renewed"})
@@ -157,11 +157,28 @@ class Case:
         half_ms = self.ttl_ms / 2
         if self.note.idle_ms is None or self.note.idle_ms >= half_ms:
             return False
-        if self.worker is None or self.proof is None:
-            return True
-        begin, end = self.worker.hush
-        ran_out = self.proof.closed + int(self.ttl_ms * MS)
-        return not (begin <= ran_out <= end and between_ms(begin, end) >= half_ms)
+        gap = self._gap
+        return gap is None or not gap.silent or between_ms(gap.begin, gap.end) < half_ms
+
+    @property
+    def seen_talking(self) -> bool:
+        """It is known to have said something while the lock ran out, and not only now."""
+        if self.worker is None or self.proof is None or not self.worker.gaps:
+            return False
+        gap = self._gap
+        if gap is None:
+            return self.worker.gaps[0].begin <= self._ran_out
+        return between_ms(gap.begin, gap.end) < self.ttl_ms / 2
+
+    @property
+    def _ran_out(self) -> Instant:
+        return 0 if self.proof is None else self.proof.closed + int(self.ttl_ms * MS)
+
+    @cached_property
+    def _gap(self) -> Gap | None:
+        """The time without a word of the worker's in which the lock ran out; the longest, of several."""
+        found = [] if self.worker is None else [g for g in self.worker.gaps if g.begin <= self._ran_out <= g.end]
+        return max(found, key=lambda g: g.end - g.begin, default=None)
 
     @cached_property
     def hung_up(self) -> Instant | None:

@@ -79,14 +79,7 @@ class Doctor:
             self._connection(note)
             return None
         if note.job is None:
-            if note.op == "wipe" and note.outcome == "ok":
-                self._wide.append(note)
-            elif done(note) is Deed.LIST:
-                self._hands.append(note)
-            if note.op == "sweep" and note.outcome == "ok":
-                return self._of_two_releases(note)
-            failed = note.outcome == "error" and note.op not in CAUSELESS
-            return deeds.error(Case(note, JobNotes(), None, self._began)) if failed else None
+            return self._of_no_job(note)
         key = (note.queue, note.job)
         job = self._jobs.get(key)
         if job is None:
@@ -96,9 +89,7 @@ class Doctor:
                 self._forgot = True
         else:
             self._jobs.move_to_end(key)
-        worker = None if note.worker is None else self._worker(note)
-        if worker is not None:
-            worker.heard(note)
+        worker = self._heard(note)
         renewed = note.effect == "renewed"
         healthy = renewed and note.grade in HEALTHY and note.op == "renew" and note.outcome == "ok"
         found = None if healthy else self._cause(note, job, worker)
@@ -113,6 +104,16 @@ class Doctor:
         if not healthy:  # whom it is healthy of held the job before
             self._follow(note, job, worker)
         return found
+
+    def _of_no_job(self, note: Note) -> Diagnosis | None:
+        if note.op == "wipe" and note.outcome == "ok":
+            self._wide.append(note)
+        elif done(note) is Deed.LIST:
+            self._hands.append(note)
+        if note.op == "sweep" and note.outcome == "ok":
+            return self._of_two_releases(note)
+        failed = note.outcome == "error" and note.op not in CAUSELESS
+        return deeds.error(Case(note, JobNotes(), None, self._began)) if failed else None
 
     # ---------------------------------------------------------------- causes
 
@@ -158,6 +159,19 @@ class Doctor:
         return Diagnosis("script_mismatch", f"{words}: nothing has failed yet.", seqs(other))
 
     # ---------------------------------------------------------------- histories
+
+    def _heard(self, note: Note) -> WorkerNotes | None:
+        """Whoever speaks, if it says who it is; a write names no token, and its connection tells who talks."""
+        if note.worker is not None:
+            worker = self._worker(note)
+            if note.op != "lapse":  # that is time's word
+                worker.heard(note)
+            return worker
+        if note.conn is not None:
+            for each in self._on_conn.get(note.conn, ()):
+                if (talker := self._workers.get(each)) is not None:
+                    talker.spoke(note.opened)
+        return None
 
     def _worker(self, note: Note) -> WorkerNotes:
         worker = self._workers.get(note.worker)

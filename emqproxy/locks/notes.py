@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,9 @@ HELD_MAX: Final = 256
 SILENT_MS_MIN: Final = 1000.0
 """A shorter silence is no sign of a blocked worker."""
 HUSH_MS_MIN: Final = 20.0
+"""A shorter one is a pause between two calls."""
+_HUSH_NS: Final = int(HUSH_MS_MIN * MS)
+GAPS_MAX: Final = 8
 BURST_MS: Final = 5.0
 """What a worker says within it, it says at once."""
 LOST_MAX: Final = 16
@@ -131,6 +134,15 @@ class Silence(msgspec.Struct, eq=False):
         return between_ms(self.begin, self.end)
 
 
+class Gap(NamedTuple):
+    """A time in which no word of a worker's is known."""
+
+    begin: Instant
+    end: Instant
+    silent: bool
+    """It said nothing at all; else something that has no line may have been said."""
+
+
 class WorkerNotes(msgspec.Struct, eq=False):
     """What is known of one worker: its connections, and the jobs that it holds."""
 
@@ -139,8 +151,10 @@ class WorkerNotes(msgspec.Struct, eq=False):
     """The shortest time between two renewals in a row of one job that both succeeded: no longer is its interval."""
     silence: Silence | None = None
     """The last one of SILENT_MS_MIN or more."""
-    hush: tuple[Instant, Instant] = (0, 0)
-    """Begin and end of the last one that is no pause between two calls said at once."""
+    spoke_at: Instant = 0
+    """When it is known to have said anything, last."""
+    gaps: deque[Gap] = msgspec.field(default_factory=lambda: deque(maxlen=GAPS_MAX))
+    """Between two times that it is known to have said something: those of HUSH_MS_MIN or more, the last ones."""
     held: OrderedDict[tuple[Hashable, str], Instant] = msgspec.field(default_factory=OrderedDict)
     """Since when it holds which jobs; the last started last."""
     ended: deque[tuple[str, Instant, Instant]] = msgspec.field(default_factory=lambda: deque(maxlen=HELD_MAX))
@@ -158,11 +172,19 @@ class WorkerNotes(msgspec.Struct, eq=False):
         if all(spoken.closed is not None for spoken in self.conns.values()):
             self.rhythm_ms = None
 
+    def spoke(self, at: Instant, idle_ms: float = 0.0) -> None:
+        """It is heard of; and it had been silent for so long."""
+        since, last = at - int(idle_ms * MS), self.spoke_at
+        if last and since - last >= _HUSH_NS:
+            self.gaps.append(Gap(last, since, False))
+        if idle_ms >= HUSH_MS_MIN:
+            self.gaps.append(Gap(since, at, True))
+        self.spoke_at = at
+
     def heard(self, note: Note) -> None:
         """It says something."""
         idle_ms, last = note.idle_ms or 0.0, self.silence
-        if idle_ms >= HUSH_MS_MIN:
-            self.hush = note.opened - int(idle_ms * MS), note.opened
+        self.spoke(note.opened, idle_ms)
         if idle_ms >= SILENT_MS_MIN and (last is None or between_ms(last.end, note.opened) > BURST_MS):
             last = self.silence = Silence(note.opened - int(idle_ms * MS), note.opened)
         if last is not None and note.op == "renew":
