@@ -6,34 +6,39 @@ Bytes in, values out; knows no file. A journal of any length takes no more memor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, Generic, Protocol, TypeVar
+from datetime import datetime
+from typing import Annotated, BinaryIO, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from emqproxy.observer.journal_replay import Replay
+from emqproxy.observer.journal_replay import Figure, Int64, Replay
 
 VERSION: Final = 1
 LINE_BYTES_MAX: Final = 4 << 20
 """A line has a kilobyte or two; one that names what a thousand queues lost may have more."""
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_TIME: Final = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z\Z"
+Time = Annotated[str, msgspec.Meta(pattern=_TIME)]
+"""RFC 3339, UTC."""
 
 
 class JournalLine(msgspec.Struct, gc=False):
-    """One line. What it does not tell, as a line of an older release does not, is as if it were null."""
+    """One line. What it does not tell, as a line of an older release does not, is as if it were null. A number beyond
+    what any release of ours writes, or a time that none is, is no line."""
 
     v: int
     run: str
-    seq: int
-    time: str
+    seq: Int64
+    time: Time
     op: str
     outcome: str
-    opened_ns: int
-    closed_ns: int
+    opened_ns: Int64
+    closed_ns: Int64
     effect: str
     target: str | None = None
-    code: int | None = None
+    code: Int64 | None = None
     code_name: str | None = None
-    db: int | None = None
+    db: Int64 | None = None
     prefix: str | None = None
     queue: str | None = None
     job: str | None = None
@@ -42,25 +47,30 @@ class JournalLine(msgspec.Struct, gc=False):
     script: str | None = None
     sha: str | None = None
     match: str | None = None
-    conn: int | None = None
+    conn: Int64 | None = None
     client: str | None = None
     client_name: str | None = None
-    ttl_ms: int | None = None
-    age_ms: float | None = None
-    remaining_ms: float | None = None
+    ttl_ms: Int64 | None = None
+    age_ms: Figure | None = None
+    remaining_ms: Figure | None = None
     grade: str | None = None
     finding: str | None = None
     scope: str | None = None
-    idle_ms: float | None = None
-    burst: int | None = None
+    idle_ms: Figure | None = None
+    burst: Int64 | None = None
     cause: str | None = None
     because: str | None = None
-    evidence: tuple[int, ...] | None = None
+    evidence: tuple[Int64, ...] | None = None
     action: str | None = None
     rule: str | None = None
-    took_us: int | None = None
-    lag_us: int = 0
+    took_us: Int64 | None = None
+    lag_us: Int64 = 0
     replay: Replay = msgspec.field(default_factory=Replay)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where it is none."""
+        datetime.fromisoformat(self.time)  # a month has no 31st day only because a pattern has
+        self.replay.check()
 
     @property
     def key(self) -> str | None:

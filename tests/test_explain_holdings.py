@@ -13,10 +13,14 @@ TOOK_MS = 5
 TTL_MS = 30_000
 
 
+def time(ms: int) -> str:
+    return f"2026-11-30T00:53:{ms / 1000:06.3f}Z"
+
+
 def at(ms: int, op: str, effect: str, token: str | None = "aa", **more: Any) -> JournalLine:
     """A call that was sent then, and took 5 ms."""
     fields = {
-        **FIELDS, "op": op, "effect": effect, "token": token, "time": f"{ms}", "seq": ms, "opened_ns": ms * MS,
+        **FIELDS, "op": op, "effect": effect, "token": token, "time": time(ms), "seq": ms, "opened_ns": ms * MS,
         "closed_ns": (ms + TOOK_MS) * MS, "ttl_ms": TTL_MS,
     }  # fmt: skip
     return JournalLine(**{**fields, **more})
@@ -84,4 +88,4 @@ def test_the_lapse_of_a_lock_that_was_overwritten_ends_not_the_other_s() -> None
 def test_a_wipe_ends_it() -> None:
     wipe = at(500, "wipe", "wiped", None, job=None, prefix=None, queue=None)
     (holding,) = told(PICKUP, wipe).all
-    assert (holding.end, holding.ended) == ("wipe", "500")
+    assert (holding.end, holding.ended) == ("wipe", time(500))

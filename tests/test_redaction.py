@@ -57,7 +57,9 @@ def test_the_same_name_has_the_same_pseudonym_and_another_key_another() -> None:
 @pytest.mark.parametrize("field", sorted({each.name for each in msgspec.structs.fields(JournalLine)}))
 def test_whatever_holds_a_canary_it_is_gone(field: str) -> None:
     if isinstance(getattr(line(), field), str):
-        data = Redactor(b"key", frozenset()).line(line(**{field: CANARY}))
+        held = line()
+        setattr(held, field, CANARY)  # some could not be read so
+        data = Redactor(b"key", frozenset()).line(held)
         assert data is None or CANARY.encode() not in data
     else:
         assert field in NUMBERS | {"evidence", "replay", "scope", "grade", "finding", "idle_ms", "burst", "action",

@@ -6,7 +6,7 @@ counts, what it asked for, and what came between that has no line of its own. Wh
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -32,13 +32,18 @@ from emqproxy.records import JobFields, ObserverSettings, Record
 SETTINGS_EVERY: Final = 60
 """Heartbeats: a rotated file says by what it was judged, too."""
 
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+Int64 = Annotated[int, msgspec.Meta(ge=_INT64_MIN, le=_INT64_MAX)]
+"""A number of a journal: what Redis itself can tell. Beyond, nothing could be reckoned with it."""
+Figure = Annotated[float, msgspec.Meta(ge=-1e19, le=1e19)]
+
 
 class PickupFields(msgspec.Struct, omit_defaults=True):
     """Of a job that was given out."""
 
-    starts: int | None = None
+    starts: Int64 | None = None
     """The job's own count of its pickups, this one among them."""
-    stalls: int | None = None
+    stalls: Int64 | None = None
     payload: bool = True
     """It has a name, data or options."""
     doomed: bool = False
@@ -48,43 +53,43 @@ class PickupFields(msgspec.Struct, omit_defaults=True):
 class JudgedBy(msgspec.Struct):
     """By what was judged."""
 
-    late: float
-    critical: float
+    late: Figure
+    critical: Figure
     sole_path: bool
-    locks: int
-    began_ns: int
+    locks: Int64
+    began_ns: Int64
 
 
 class Beside(msgspec.Struct, omit_defaults=True):
     """A fact that has no line of its own."""
 
     effect: str
-    conn: int
-    request: int
-    opened_ns: int
-    closed_ns: int
-    part: int = 0
-    db: int | None = None
+    conn: Int64
+    request: Int64
+    opened_ns: Int64
+    closed_ns: Int64
+    part: Int64 = 0
+    db: Int64 | None = None
     prefix: str | None = None
     queue: str | None = None
     job: str | None = None
     token: str | None = None
-    asked_ttl_ms: int | None = None
+    asked_ttl_ms: Int64 | None = None
     anything: bool = False
     """Whatever its call did could not be read."""
-    heard_ns: int = 0
+    heard_ns: Int64 = 0
 
 
 class Replay(msgspec.Struct, omit_defaults=True):
     """The journal's field `replay`."""
 
-    request: int = 0
+    request: Int64 = 0
     """Which of its connection's recognised calls it was."""
-    part: int = 0
+    part: Int64 = 0
     """Which of the call's ids."""
-    sent_ns: int = 0
+    sent_ns: Int64 = 0
     """From when its age is measured, where that is not `opened_ns`."""
-    asked_ttl_ms: int | None = None
+    asked_ttl_ms: Int64 | None = None
     """The time to live that it asked for."""
     worker: str | None = None
     """Where `worker` is null: what stands before the token's first colon, told as tokens are."""
@@ -94,12 +99,20 @@ class Replay(msgspec.Struct, omit_defaults=True):
     besides: tuple[Beside, ...] = ()
     """Facts without a line of their own since the line before."""
     judged: JudgedBy | None = None
-    heard_ns: int = 0
+    heard_ns: Int64 = 0
     """Behind facts closed up to then it was heard, where that is later than `closed_ns`."""
-    interval_ms: int | None = None
+    interval_ms: Int64 | None = None
     """A sweep's: how often its caller sweeps."""
     memory: tuple[Memory, ...] = ()
     """What is new of what Redis said of its memory since the line before."""
+
+    def check(self) -> None:
+        """Raises ValueError for a number beyond what can be reckoned with, where no field's type says so."""
+        numbers = [number for pause in self.pauses for number in pause]
+        for at, _, *figures in self.memory:
+            numbers += [at, *figures]
+        if not all(_INT64_MIN <= number <= _INT64_MAX for number in numbers):
+            raise ValueError("a number is out of range")
 
 
 class ReplayNotes:
