@@ -21,8 +21,9 @@ A floor imports from below, never from its own level or above (`wire` and `locks
                  them to the ledger and the doctor, `replay_watches` tells what time tells, `replay_report` compares;
                  `redaction` takes every name out of it
     explain      one job's story: `explain_story` as values, of what `explain_lines` says of each line and
-                 `explain_holdings` of who held the lock; `explain_advice` by cause, with the figures that
-                 `explain_figures` finds; `explain_words` for a terminal; `job_argument` reads the job's key
+                 `explain_holdings` of who held the lock, by the names that `explain_names` gives; `explain_advice` by
+                 cause, with the figures that `explain_figures` finds; `explain_words` for a terminal; `job_argument`
+                 reads the job's key
     config       one frozen value; its `addresses`, `config_sources`, `config_tables`, `config_values`
     script_files packages on disk, and the user's catalogue of scripts: what `scripts add` reads and writes
     cli          argv → `commands` → exit codes; `healthcheck` without any of the rest; `logs` for every process

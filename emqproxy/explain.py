@@ -55,7 +55,8 @@ def explain(job: Job, journal: JournalOption = None, admin: AdminOption = None, 
     It is read from a journal, or asked of a running sidecar, which remembers the jobs that it heard of last. Without
     either option: from the journal of the configuration, or where none is written, from the admin listener.
     """
-    from emqproxy.explain_story import Names, tell
+    from emqproxy.explain_names import Names
+    from emqproxy.explain_story import tell
     from emqproxy.job_argument import read_job
 
     db, raw = read_job(job)

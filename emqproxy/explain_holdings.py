@@ -55,11 +55,12 @@ class Holdings:
         self.gaps: dict[tuple[str, int], float] = {}
         """By `run` and `seq`: how long its speaker had not proved that it holds the lock, in ms."""
         self.holder: Tenure | None = None
-        self._by_token: dict[str | None, _Proved] = {}
+        self._proofs: dict[tuple[str | None, str], _Proved] = {}
+        """By token and who brought it: two may share one."""
 
     def on(self, line: JournalLine, who: str) -> None:
         """The next line."""
-        self._measure(line)
+        self._measure(line, who)
         if line.outcome in FAILED:
             return
         match line.op:
@@ -69,7 +70,7 @@ class Holdings:
             case "renew":
                 self._proved(line, who).renewals += 1
             case "lapse":
-                self._lapse(line)
+                self._lapse(line, who)
             case "reap" | "remove":
                 self._end(line, line.op)
             case "raw" if line.effect in {"deleted", "overwritten"}:
@@ -81,8 +82,8 @@ class Holdings:
             case _:
                 pass
 
-    def _measure(self, line: JournalLine) -> None:
-        found = self._by_token.get(line.token)
+    def _measure(self, line: JournalLine, who: str) -> None:
+        found = self._proofs.get((line.token, who))
         if found is None or line.token is None or line.effect == "lapsed":
             return
         if found.over_gap_ms is not None:
@@ -104,11 +105,13 @@ class Holdings:
     def _begin(self, line: JournalLine, holding: Tenure) -> Tenure:
         self.all.append(holding)
         self.holder = holding
-        self._by_token[line.token] = _Proved(holding, line.closed_ns)
+        self._proofs[line.token, holding.who] = _Proved(holding, line.closed_ns)
         return holding
 
     def _proved(self, line: JournalLine, who: str) -> Tenure:
-        found = self._by_token.get(line.token)
+        found = self._proofs.get((line.token, who))
+        if self.holder is not None and (found is None or found.holding is not self.holder):
+            self._end(line, "taken")
         if found is None:
             return self._begin(line, Tenure(who, line.time, seen=False, ttl_ms=line.ttl_ms))
         holding = self.holder = found.holding
@@ -116,9 +119,9 @@ class Holdings:
         found.at, found.over_gap_ms = line.closed_ns, None
         return holding
 
-    def _lapse(self, line: JournalLine) -> None:
+    def _lapse(self, line: JournalLine, who: str) -> None:
         """Of a token's own lock: who has taken the job since holds another."""
-        found = self._by_token.get(line.token)
+        found = self._proofs.get((line.token, who))
         if found is None or found.holding is self.holder:
             self._end(line, "lapse")
 

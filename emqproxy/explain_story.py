@@ -14,6 +14,7 @@ from emqproxy.explain_advice import advice
 from emqproxy.explain_figures import figures_of
 from emqproxy.explain_holdings import Holdings, Tenure
 from emqproxy.explain_lines import words
+from emqproxy.explain_names import Names
 from emqproxy.journal_lines import JournalLine
 
 
@@ -55,26 +56,6 @@ class JobStory(msgspec.Struct):
     advice: list[Advice]
 
 
-class Names:
-    """Who speaks, so that no two workers have one name."""
-
-    def __init__(self) -> None:
-        self._of: dict[tuple[str | None, ...], str] = {}
-        self._used: dict[str, int] = {}
-
-    def of(self, line: JournalLine) -> str:
-        """The client's name, else what is told of the worker or its token, else its address."""
-        worker = line.worker or line.replay.worker or line.token
-        if worker is None and line.client_name:
-            return line.client_name  # of which connection of its name it comes is no matter
-        key = (worker,) if worker else (None, line.client)
-        if key not in self._of:
-            name = line.client_name or (f"worker {worker[:8]}" if worker else line.client) or "somebody"
-            times = self._used[name] = self._used.get(name, 0) + 1
-            self._of[key] = name if times == 1 else f"{name} ({times})"
-        return self._of[key]
-
-
 def tell(
     job: str,
     db: int,
@@ -90,7 +71,11 @@ def tell(
     for line in lines:
         teller.on(line)
     causes = figures_of(lines, teller.holdings.gaps, sweeps=sweeps)
-    given = [Advice(cause, said) for cause, figures in causes.items() if (said := advice(cause, figures)) is not None]
+    given = [
+        Advice(cause, teller.names.shortened_in(said))
+        for cause, figures in causes.items()
+        if (said := advice(cause, figures)) is not None
+    ]
     sweepers = {line.script for line in lines if line.op == "reap" and line.script}
     if len(sweepers) > 1:
         both = " and ".join(sorted(sweepers))
@@ -106,14 +91,16 @@ class _Teller:
     def __init__(self, names: Names) -> None:
         self.events: list[Event] = []
         self.holdings = Holdings()
-        self._names = names
+        self.names = names
         self._row: tuple[Event, int] | None = None
         """Renewals in a row, and how many."""
 
     def on(self, line: JournalLine) -> None:
         """The next line."""
-        who = self._names.of(line) if line.token or line.client else "Redis"
-        event = Event(line.time, line.op, "", line.seq, line.outcome, who, line.cause, line.because)
+        who = self.names.of(line) if line.token or line.client else "Redis"
+        self.names.told[line.run, line.seq] = who
+        because = self.names.shortened_in(line.because)
+        event = Event(line.time, line.op, "", line.seq, line.outcome, who, line.cause, because)
         event.evidence = line.evidence or ()
         before = self.holdings.holder
         self.holdings.on(line, who)

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from emqproxy.config_sources import printable
 from emqproxy.explain_holdings import Tenure
-from emqproxy.explain_story import Event, JobStory, Names
+from emqproxy.explain_names import Names
+from emqproxy.explain_story import Event, JobStory
 from emqproxy.journal_lines import JournalLine
 from emqproxy.journal_timeline import lock_timeline
 from emqproxy.locks.notes import counted, seconds
@@ -53,7 +54,7 @@ def write(story: JobStory, lines: Sequence[JournalLine], names: Names, console: 
         for holding in story.holdings[-EVENTS_MAX:]:
             _wrapped(_held(holding, days=days), console, "  ")
         console.print()
-        names_told = {(line.run, line.seq): printable(names.of(line)) for line in lines}
+        names_told = {told: printable(who) for told, who in names.told.items()}
         mappings = [msgspec.to_builtins(line) for line in lines]
         timeline = lock_timeline(mappings, story.job, story.db, name=lambda line: names_told[line["run"], line["seq"]])
         console.print(DrawnTimeline(timeline))

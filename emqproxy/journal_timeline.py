@@ -155,6 +155,8 @@ class _Told:
         self._rows: list[_Row] = []
         self._by_token: dict[str, _Row] = {}
         """The last row of each token."""
+        self._by_name: dict[tuple[str, str], _Row] = {}
+        """The last row of each token and who brought it: two may share one."""
         self._holder: _Row | None = None
         """Who holds the lock, as far as the lines tell."""
         self._queue: list[Marked] = []
@@ -244,15 +246,19 @@ class _Told:
         self._holder = None
 
     def _speaker(self, line: _Line, name: str) -> _Row:
-        return self._by_token.get(_speaks_as(line)) or self._begin(line, name, partial=True)
+        token = _speaks_as(line)
+        row = self._by_name.get((token, name))
+        if row is None and (line.token is None or line.client_name is None):
+            row = self._by_token.get(token)  # of a lapse no client is told
+        return row or self._begin(line, name, partial=True)
 
     def _begin(self, line: _Line, name: str, *, partial: bool) -> _Row:
-        row = _Row(name, partial=partial)
+        row, token = _Row(name, partial=partial), _speaks_as(line)
         self._rows.append(row)
-        self._by_token[_speaks_as(line)] = row
+        self._by_token[token] = self._by_name[token, name] = row
         return row
 
 
 def _speaks_as(line: _Line) -> str:
-    """What tells speakers apart: the token; their connection where no tokens are told."""
+    """What tells speakers apart, beside their names: the token; their connection where no tokens are told."""
     return line.token or f"connection {line.conn}"

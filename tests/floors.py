@@ -90,14 +90,15 @@ FLOORS: dict[str, Floor] = {
     "command_errors": floor(forbidden=IMPURE),
     "simulate": floor("command_errors", "simulation", packages="msgspec rich typer", forbidden=IMPURE),
     "explain": floor(
-        "command_errors", "config", "explain_holdings", "explain_story", "explain_words", "job_argument",
-        "journal_lines", "journal_timeline",
+        "command_errors", "config", "explain_holdings", "explain_names", "explain_story", "explain_words",
+        "job_argument", "journal_lines", "journal_timeline",
         packages="msgspec rich typer", forbidden=IMPURE - {"pathlib", "urllib"},
     ),
     "explain_story": floor(
-        "explain_advice", "explain_figures", "explain_holdings", "explain_lines", "journal_lines",
+        "explain_advice", "explain_figures", "explain_holdings", "explain_lines", "explain_names", "journal_lines",
         packages="msgspec", forbidden=IMPURE,
     ),
+    "explain_names": floor("journal_lines", forbidden=IMPURE),
     "explain_lines": floor(
         "explain_holdings", "locks.hands", "journal_lines", "locks.notes", forbidden=IMPURE
     ),
@@ -107,8 +108,8 @@ FLOORS: dict[str, Floor] = {
     "explain_figures": floor("explain_advice", "locks.hands", "journal_lines", forbidden=IMPURE),
     "explain_advice": floor("locks.notes", forbidden=IMPURE),
     "explain_words": floor(
-        "config_sources", "explain_holdings", "explain_story", "journal_lines", "journal_timeline", "locks.notes",
-        "timeline_drawing", "wrapped_text", packages="msgspec rich", forbidden=IMPURE,
+        "config_sources", "explain_holdings", "explain_names", "explain_story", "journal_lines", "journal_timeline",
+        "locks.notes", "timeline_drawing", "wrapped_text", packages="msgspec rich", forbidden=IMPURE,
     ),
     "wrapped_text": floor(forbidden=IMPURE),
     "job_argument": floor("command_errors", "observer.ids", forbidden=IMPURE),
@@ -116,7 +117,7 @@ FLOORS: dict[str, Floor] = {
         "command_errors", "config", "journal_lines", "locks.notes", "redaction", "replay_report", "scripts.catalogue",
         packages="typer", forbidden=IMPURE - {"os", "pathlib"},
     ),
-    "journal_lines": floor("observer.journal_replay", packages="msgspec", forbidden=IMPURE),
+    "journal_lines": floor("observer.journal_replay", packages="msgspec", forbidden=IMPURE - {"datetime"}),
     "replay_facts": floor(
         "journal_lines", "locks", "observer.journal_replay", packages="msgspec", forbidden=IMPURE
     ),

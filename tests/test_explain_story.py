@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from emqproxy.explain_story import JobStory, Names, tell
+from emqproxy.explain_story import JobStory, tell
 from emqproxy.journal_lines import JournalLine, LineReader
 from emqproxy.locks.verdicts import Grade
 from emqproxy.records import Message
@@ -82,15 +82,6 @@ def test_two_releases_sweep(tmp_path: Path) -> None:
     assert "Two releases sweep this queue (moveStalledJobsToWait-8 and " in told(lines).advice[-1].words
 
 
-def test_two_workers_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    numbers, names = Numbers(), Names()
-    first, second = Story(numbers=numbers), Story(token=OTHER_TOKEN, numbers=numbers)
-    one, two, again = read(tmp_path, first.acquire(0), second.acquire(1), first.finish(2))
-    assert [names.of(replace(line, client_name="w")) for line in (one, two, again)] == ["w", "w (2)", "w"]
-    assert names.of(replace(one, token=None, worker=None, client_name="w")) == "w"
-    assert names.of(replace(one, client_name=None, worker="f" * 16)).startswith("worker ffffffff")
-
-
 def test_no_lines_no_story() -> None:
     story = told([])
     assert (story.events, story.holdings, story.advice, story.lines) == ([], [], [], 0)
@@ -106,3 +97,43 @@ def test_a_refusal_that_disproves_the_holding_ends_it(tmp_path: Path) -> None:
         assert (holding.end, holding.ended) == (("refused", said.time) if ends else (None, None)), effect
     (holding,) = told([lines[0], replace(lines[1], outcome="error", effect="no_proof", code=None)]).holdings
     assert holding.end is None
+
+
+def test_two_clients_with_one_token_are_two(tmp_path: Path) -> None:
+    """The first held it before; the second took it with the same token, and finished it."""
+    numbers = Numbers()
+    first, second = Story(numbers=numbers), Story(numbers=numbers)
+    lines = read(
+        tmp_path, first.acquire(0), first.lapse(30_031), first.reap(60_000), second.acquire(60_001),
+        second.renew(61_000), second.finish(62_000),
+    )  # fmt: skip
+    spoken = ["raw-a", None, "sweeper", "raw-b", "raw-b", "raw-b"]
+    lines = [
+        replace(line, client_name=name, client=name and f"127.0.0.1:{len(name)}{name[-1]}")
+        for line, name in zip(lines, spoken, strict=True)
+    ]
+    story = told(lines)
+    assert [event.who for event in story.events] == ["raw-a", "raw-a", "sweeper", "raw-b", "raw-b", "raw-b"]
+    one, two = story.holdings
+    assert (one.who, one.renewals, one.end, one.longest_gap_ms) == ("raw-a", 0, "lapse", 0)
+    assert (two.who, two.renewals, two.end) == ("raw-b", 1, "finish")
+
+
+def test_who_renews_with_the_token_of_another_holds_it_from_then_on(tmp_path: Path) -> None:
+    story = Story()
+    lines = read(tmp_path, story.acquire(0), story.renew(10_000))
+    lines[1] = replace(lines[1], client_name="two")
+    one, two = told(lines).holdings
+    assert (one.end, one.ended, two.who, two.seen, two.end) == ("taken", lines[1].time, "two", False, None)
+
+
+def test_a_long_name_is_told_short_wherever_it_stands(tmp_path: Path) -> None:
+    story, long = Story(), "w" * 4_000
+    lines = [replace(line, client_name=long) for line in read(tmp_path, story.acquire(0), story.finish_refused(9))]
+    lines[1] = replace(lines[1], cause="lock_deleted_by", because=f"{long} deleted it.")
+    told_short = told(lines)
+    said = [*words(told_short), *(event.because or "" for event in told_short.events)]
+    said += [each.words for each in told_short.advice] + [holding.who for holding in told_short.holdings]
+    assert len(said) == 6
+    assert max(map(len, said)) < 250
+    assert said[3] == f"{'w' * 40}…{'w' * 15} deleted it."

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from emqproxy import explain_words
-from emqproxy.explain_story import Names, tell
+from emqproxy.explain_names import Names
+from emqproxy.explain_story import tell
 from emqproxy.explain_words import EVENTS_MAX
 from emqproxy.journal_lines import JournalLine
 from tests.locks.test_hands import raw

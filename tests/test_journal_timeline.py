@@ -134,6 +134,22 @@ def test_without_tokens_a_connection_is_the_speaker() -> None:
     assert (first.marks, second.marks) == ((), (Marked(1000, Mark.REFUSED),))
 
 
+def test_two_names_under_one_token_are_two_rows() -> None:
+    """Of a lapse no client is told: it is of who held it last."""
+    told_by = {"one": (1, 2), "two": (5, 6)}
+    lines = [
+        line(at_s, op, effect, client_name=name)
+        for name, (first, then) in told_by.items()
+        for at_s, op, effect in ((first, "acquire", "granted"), (then, "renew", "renewed"))
+    ]
+    lapse = line(9.1, "lapse", "lapsed", ttl_ms=None, client=None, conn=None)
+    late = line(9.5, "renew", "not_mine", client_name="one")
+    one, two = told([*lines, lapse, late]).holdings
+    assert [len(row.proofs) for row in (one, two)] == [2, 2]
+    assert Marked(8500, Mark.REFUSED) in one.marks
+    assert two.marks == (Marked(8000, Mark.LAPSED),)
+
+
 def test_names() -> None:
     assert name_of(STUCK[0] | {"client_name": "invoices"}) == "invoices"
     assert name_of(STUCK[0] | {"worker": None}) == "worker aa11"

@@ -29,9 +29,9 @@ QUEUE, LOCK = Queue(3, b"emq:orders:"), Lock(3, b"emq:orders:42:lock")
 
 def line(op: str, effect: str, **more: object) -> JournalLine:
     fields = {
-        "v": 1, "run": "r", "seq": 5, "time": "2026-11-30T00:53:20Z", "op": op, "outcome": "ok", "opened_ns": 10, "closed_ns": 20,
-        "effect": effect, "db": 3, "prefix": "emq", "queue": "orders", "job": "42", "token": "t", "conn": 7,
-        "replay": {"request": 9, "asked_ttl_ms": 500, "sent_ns": 8},
+        "v": 1, "run": "r", "seq": 5, "time": "2026-11-30T00:53:20Z", "op": op, "outcome": "ok", "opened_ns": 10,
+        "closed_ns": 20, "effect": effect, "db": 3, "prefix": "emq", "queue": "orders", "job": "42", "token": "t",
+        "conn": 7, "replay": {"request": 9, "asked_ttl_ms": 500, "sent_ns": 8},
     }  # fmt: skip
     return msgspec.convert(fields | more, JournalLine)
 

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from emqproxy import explain, explain_words
-from emqproxy.explain_story import JobStory, Names, tell
+from emqproxy.explain_names import Names
+from emqproxy.explain_story import JobStory, tell
 from emqproxy.locks.notes import seconds
 from tests.processes import eventually
 from tests.proxy.hand import Hand
