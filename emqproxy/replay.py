@@ -58,7 +58,7 @@ def replay(file: File, redact: RedactTo = None) -> int:
         other = told.reader.other_versions
         why = "a journal of another version; use the release that wrote it" if other else "no line of a journal in it"
         raise CommandError(f"FILE: {_printable(file)}: {why}")
-    if counts.tokenless:
+    if counts.tokenless and counts.tokenless == counts.proofs:
         words = 'it was taken with trace.token = "off": holders cannot be told apart; take one with "fingerprint"'
         raise CommandError(f"FILE: {_printable(file)}: {words}")
     shown.end(told)

@@ -48,8 +48,10 @@ class Counts(msgspec.Struct):
     """Lines whose finding, grade, scope or cause is another."""
     figures: int = 0
     """Lines of which only a figure is another."""
+    proofs: int = 0
+    """Lines of calls that proved by a token that they hold a lock."""
     tokenless: int = 0
-    """Lines of calls that bring a token, which the journal does not tell (`trace.token` is off)."""
+    """Of those, lines that tell no token: it was empty, or, where all of them are such, `trace.token` is off."""
     runs: int = 0
     first: str = ""
     last: str = ""
@@ -83,7 +85,9 @@ class Rejudging:
         counts = self.counts
         counts.lines += 1
         counts.first, counts.last = counts.first or line.time, line.time
-        counts.tokenless += line.effect in {"granted", "renewed"} and line.token is None
+        if line.effect in {"granted", "renewed"}:
+            counts.proofs += 1
+            counts.tokenless += line.token is None
         run = self._runs.pop(line.run, None)
         if run is None:
             yield from self._make_room()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +79,16 @@ def test_a_journal_without_tokens_proves_nothing(
     code, _, err = run(capsys, str(path))
     assert code == 2
     assert 'trace.token = "off"' in err
+
+
+def test_one_pickup_with_the_empty_token_proves_nothing_of_the_others(
+    journal: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, lines = tmp_path / "j.ndjson", journal.splitlines(keepends=True)
+    last = next(at for at in reversed(range(len(lines))) if b'"effect":"granted"' in lines[at])
+    empty = re.sub(rb'"token":"[^"]*","worker":"[^"]*"', b'"token":null,"worker":null', lines[last])
+    assert empty != lines[last]
+    path.write_bytes(b"".join([*lines[:last], empty, *lines[last + 1 :]]))
+    code, out, err = run(capsys, str(path))
+    assert (code in (0, 1), err) == (True, "")
+    assert "judged again" in out

@@ -83,7 +83,7 @@ def test_of_many_runs_the_oldest_is_at_its_end(tmp_path: Path) -> None:
 
 def test_calls_whose_tokens_are_not_told_are_counted(tmp_path: Path) -> None:
     rejudging, _ = judged([replace(line, token=None) for line in lines(tmp_path)])
-    assert rejudging.counts.tokenless == 2
+    assert (rejudging.counts.proofs, rejudging.counts.tokenless) == (2, 2)
 
 
 def test_bytes_are_read_as_lines_are(tmp_path: Path) -> None:
