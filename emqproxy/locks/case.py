@@ -8,10 +8,12 @@ from typing import Final
 
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions, Memory
-from emqproxy.locks.hands import Deed, done, pushed, took_off_active
+from emqproxy.locks.hands import Deed, perhaps_done, pushed, put_back_active, took_back, took_off_active
 from emqproxy.locks.notes import MS, Gap, JobNotes, Note, Silence, WorkerNotes, between_ms
 
 MOVES: Final = frozenset({"finish", "delay", "retry", "wait", "wait_children", "release"})
+_MAY: Final = frozenset({"ok", "unknown"})
+"""Outcomes of what was done, or may have been."""
 PROOFS: Final = frozenset({"granted", "renewed"})
 
 
@@ -111,9 +113,11 @@ class Case:
     def removal(self) -> Note | None:
         """A removal of the job, or a wipe of its queue or database, since the speaker's pickup."""
         known = self.grant or self.alive
-        return self._after_grant(
-            lambda n: n.outcome == "ok" and (n.op == "remove" or (known is not None and _empties(n))), since=known
-        )
+
+        def removes(note: Note) -> bool:
+            return note.outcome in _MAY and (note.op == "remove" or (known is not None and _empties(note)))
+
+        return self._after_grant(removes, since=known)
 
     @cached_property
     def hand(self) -> Note | None:
@@ -124,18 +128,20 @@ class Case:
     def job_deleted(self) -> Note | None:
         """The job's own key was deleted by hand since the last sign of it."""
         known = self.grant or self.alive
-        return self._after_grant(lambda n: done(n) is Deed.HASH, since=known)
+        return self._after_grant(lambda n: perhaps_done(n) is Deed.HASH, since=known)
 
     @cached_property
     def pushed(self) -> Note | None:
         """The job's id was put where jobs wait, by hand, since the speaker's pickup and before another's."""
         until = None if self.taken is None else self.taken.closed
-        return self._after_grant(lambda n: pushed(n) and (until is None or n.opened <= until))
+        last = self._after_grant(lambda n: (pushed(n) or took_back(n)) and (until is None or n.opened <= until))
+        return last if last is not None and pushed(last) else None
 
     @cached_property
     def off_active(self) -> Note | None:
         """A hand took the job out of the active list, or changed that list as a whole, since the speaker's pickup."""
-        return self._after_grant(took_off_active)
+        last = self._after_grant(lambda n: took_off_active(n) or put_back_active(n))
+        return last if last is not None and took_off_active(last) else None
 
     @cached_property
     def estranged(self) -> Note | None:

@@ -36,6 +36,13 @@ def by(note: Note, otherwise: str = "another client") -> str:
     return note.who or otherwise
 
 
+def did(note: Note, what: str) -> str:
+    """What somebody did; or may have done, where its answer was not seen."""
+    if note.outcome == "unknown":
+        return f"may have {what} (its answer was not seen)"
+    return f"had {what}"
+
+
 def listed(jobs: list[str], most: int = 5) -> str:
     """Names, the first ones only where there are many."""
     told = ", ".join(jobs[:most])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
-from emqproxy.locks.causes import Diagnosis, ago, by, lapsed_before, seqs
+from emqproxy.locks.causes import Diagnosis, ago, by, did, lapsed_before, seqs
 from emqproxy.locks.notes import Note, between_ms, seconds
 
 PAIR_MS: Final = 1000.0
 """A worker that is refused its "completed" says "failed" at once; a renewal may be on its way for as long."""
 UPTIME_MS_MIN: Final = 120_000.0
 """A lock that was taken before we began has ended by then, or has been renewed through us: twice the usual 60 s."""
+HELD: Final = -6
 SERVER_ERRORS: Final = frozenset(
     (
         "READONLY", "OOM", "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "NOPERM", "NOAUTH", "CROSSSLOT",
@@ -51,6 +52,8 @@ def error(case: Case) -> Diagnosis | None:
     if note.op == "acquire":
         words = "the job it took is in the active list without a lock, until a sweep finds it"
         return Diagnosis("pickup_failed_dirty", f"The pickup failed in its middle: {words}.")
+    if note.op == "wipe" and "-" not in note.script:  # FLUSHDB with a word that it does not know
+        return None
     what = note.script or "The script"
     return Diagnosis("script_mismatch", f"{what} failed on what it was given: keys or arguments of another layout.")
 
@@ -121,11 +124,12 @@ def bypass(case: Case) -> Diagnosis | None:
 def removed(case: Case) -> Diagnosis | None:
     gone, note, deleted_key = case.removal, case.note, case.job_deleted
     if note.code == -1 and deleted_key is not None and (gone is None or gone.closed <= deleted_key.closed):
-        words = f"{by(deleted_key)} deleted the job's own key ({deleted_key.script}) {ago(deleted_key, note)} before."
+        what = did(deleted_key, f"deleted the job's own key ({deleted_key.script})")
+        words = f"{by(deleted_key)} {what} {ago(deleted_key, note)} before."
         return Diagnosis("job_removed", words, seqs(deleted_key))
     if gone is not None and (note.code == -1 or not lapsed_before(case, gone)):
         what = "removed the job" if gone.op == "remove" else f"emptied its queue or database ({gone.script or 'wipe'})"
-        return Diagnosis("job_removed", f"{by(gone)} {what} {ago(gone, note)} before.", seqs(gone))
+        return Diagnosis("job_removed", f"{by(gone)} {did(gone, what)} {ago(gone, note)} before.", seqs(gone))
     if note.code != -1:
         return None
     other = next((n for n in reversed(case.before) if n.op == "finish" and n.outcome == "ok"), None)
@@ -155,9 +159,14 @@ def double(case: Case) -> Diagnosis | None:
     return Diagnosis("double_grant", f"{words}{pusher(case.pushed)}.", seqs(case.pushed, taken))
 
 
+def held_by_taker(case: Case) -> Diagnosis | None:
+    """The answer says that another holds it, and that is who: whatever kept the speaker from renewing it."""
+    return (double(case) or retaken(case)) if case.note.code == HELD else None
+
+
 def pusher(hand: Note | None) -> str:
     """Who put a job where others take it, as the end of a sentence."""
-    return "" if hand is None else f"; {by(hand)} had put it into {hand.target} by hand ({hand.script})"
+    return "" if hand is None else f"; {by(hand)} {did(hand, f'put it into {hand.target} by hand ({hand.script})')}"
 
 
 def retaken(case: Case) -> Diagnosis | None:

@@ -20,13 +20,14 @@ from emqproxy.locks.case import MOVES, PROOFS, Case
 from emqproxy.locks.causes import Diagnosis, ago, by, seqs
 from emqproxy.locks.events import Instant
 from emqproxy.locks.evictions import Evictions
-from emqproxy.locks.hands import Deed, done, pushed
+from emqproxy.locks.hands import Deed, perhaps_done, pushed, took_back
 from emqproxy.locks.notes import HEALTHY, JobNotes, Note, WorkerNotes, seconds
 
 RULES: Final[tuple[Callable[[Case], Diagnosis | None], ...]] = (
     deeds.pending_children, deeds.error, deeds.applied_twice, deeds.own_end, deeds.never_owner,
     deeds.bypass, deeds.removed, deeds.deleted,
-    silences.off_the_list, silences.met_again, silences.pause, silences.slow, silences.silent, silences.link,
+    silences.off_the_list, silences.met_again, silences.pause, silences.slow, deeds.held_by_taker,
+    silences.silent, silences.link,
     deeds.double, deeds.retaken, deeds.recovered,
     silences.errors_before, silences.early, silences.never_in_time, silences.expired,
 )  # fmt: skip
@@ -106,9 +107,9 @@ class Doctor:
         return found
 
     def _of_no_job(self, note: Note) -> Diagnosis | None:
-        if note.op == "wipe" and note.outcome == "ok":
+        if note.op == "wipe" and note.outcome in {"ok", "unknown"}:
             self._wide.append(note)
-        elif done(note) is Deed.LIST:
+        elif perhaps_done(note) is Deed.LIST:
             self._hands.append(note)
         if note.op == "sweep" and note.outcome == "ok":
             return self._of_two_releases(note)
@@ -235,7 +236,8 @@ def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
         words = f"The job was found without a lock {often}, and is failed for that."
         return Diagnosis("stall_limit", words, seqs(*stalls))
     if not note.payload:
-        words, hand = "The job that was given out has no name, data or options: it was removed before", _pusher(job)
+        words, hand = "The job that was given out has no name, data or options", _pusher(job)
+        words = f"{words}: it was removed before, or never added"
         return Diagnosis("ghost_job", f"{words}{deeds.pusher(hand)}.", seqs(hand))
     if not job.notes:  # nearly always: it is given out for the first time
         return None
@@ -254,7 +256,8 @@ def _of_pickup(note: Note, job: JobNotes) -> Diagnosis | None:
 def _pusher(job: JobNotes) -> Note | None:
     """The hand that put a job where it was given out from, since it was given out last."""
     since = itertools.takewhile(lambda n: n.effect != "granted", reversed(job.notes))
-    return next(filter(pushed, since), None)
+    last = next((n for n in since if pushed(n) or took_back(n)), None)
+    return last if last is not None and pushed(last) else None
 
 
 def _concerns(wide: Note, note: Note) -> bool:

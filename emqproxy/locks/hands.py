@@ -74,11 +74,28 @@ def done(line: HandLine) -> Deed | None:
     return None if line.code == 0 and line.script != "ZADD" else deed
 
 
+def perhaps_done(line: HandLine) -> Deed | None:
+    """What it did, or may have done where its answer was not seen."""
+    return meant(line) if line.outcome == "unknown" else done(line)
+
+
 def pushed(line: HandLine) -> bool:
-    """Whether a hand put the job where jobs wait."""
-    return line.op == "raw" and line.target in _WAITING and done(line) in {Deed.PUT, Deed.MOVED}
+    """Whether a hand put the job where jobs wait. A ZADD that adds nothing found it there."""
+    if line.op != "raw" or line.target not in _WAITING or line.code == 0:
+        return False
+    return perhaps_done(line) in {Deed.PUT, Deed.MOVED}
+
+
+def took_back(line: HandLine) -> bool:
+    """Whether it is there no more."""
+    return line.op == "raw" and line.target in _WAITING and done(line) in {Deed.TAKEN, Deed.LIST}
 
 
 def took_off_active(line: HandLine) -> bool:
     """Whether a hand took the job out of the active list, or changed that list as a whole."""
-    return line.op == "raw" and line.target == _ACTIVE and done(line) in {Deed.TAKEN, Deed.LIST}
+    return line.op == "raw" and line.target == _ACTIVE and perhaps_done(line) in {Deed.TAKEN, Deed.LIST}
+
+
+def put_back_active(line: HandLine) -> bool:
+    """Whether it is there again."""
+    return line.op == "raw" and line.target == _ACTIVE and done(line) in {Deed.PUT, Deed.MOVED}

@@ -67,7 +67,7 @@ class LockLedger:
         self._flights = Flights()
         self._deadlines = Deadlines()
         self._lane = HealthyLane(self._accounts, self._flights, self._deadlines, self._grading)
-        self._waiting: dict[Place, dict[Lock, None]] = {}
+        self.waiting: dict[Place, dict[Lock, None]] = {}
         """Which accounts wait for an answer, in the order in which they began to."""
         self._blind: set[int] = set()
         """Connections that are OPAQUE."""
@@ -114,7 +114,7 @@ class LockLedger:
 
         Its own request is in flight until then: a lapse that it may explain has waited for it.
         """
-        if fact.place not in self._waiting and (healthy := self._lane.hear(fact, self._unsure_until)) is not None:
+        if fact.place not in self.waiting and (healthy := self._lane.hear(fact, self._unsure_until)) is not None:
             return [healthy]
         verdicts = self.tick(fact.window.closed) + self._caught_up(fact)
         flight = self._flights.arrive(fact.place)
@@ -210,13 +210,13 @@ class LockLedger:
         """What an account has to wait for: it is told when each of them is answered."""
         waits = self._flights.bearing_on(account.lock, account.queue, before, conn)
         for place in waits:
-            self._waiting.setdefault(place, {})[account.lock] = None
+            self.waiting.setdefault(place, {})[account.lock] = None
         return waits
 
     def _resolve(self, place: Place, now: Instant) -> list[Verdict]:
         """A request is out no more: those who waited for it may have something to say."""
         verdicts: list[Verdict] = []
-        for lock in self._waiting.pop(place, ()):
+        for lock in self.waiting.pop(place, ()):
             account = self._accounts.get(lock)
             if account is None:
                 continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from emqproxy.locks.case import MOVES, Case
-from emqproxy.locks.causes import Diagnosis, ago, by, listed, seqs
-from emqproxy.locks.deeds import PAIR_MS, double, recovered, retaken
+from emqproxy.locks.causes import Diagnosis, ago, by, did, listed, seqs
+from emqproxy.locks.deeds import HELD, PAIR_MS, double, recovered, retaken
 from emqproxy.locks.notes import BURST_MS, between_ms, counted, seconds
 
 RENEWALS_MIN: Final = 2
@@ -18,12 +18,14 @@ PAUSE_MS_MIN: Final = 50.0
 LASTING: Final = frozenset(
     (
         "proxy_pause", "slow_redis", "expired_worker_silent", "link_loss", "failover_lost_lock", "lock_vanished_early",
-        "eviction_suspected",
+        "eviction_suspected", "not_in_active",
     )
 )  # fmt: skip
 """Who lost a lock by one of these is told so again when the loss is met again, whatever became of the job since."""
 
 
+SURPASSED: Final = frozenset(("expired_worker_silent", "link_loss", "not_in_active"))
+"""But for who is told that another holds it: that says more."""
 TAKEN: Final = frozenset(("retaken", "double_grant", "recovered_not_retaken"))
 """Who said its result to that, and says another at once, is told how that stands now."""
 UNRENEWED: Final = frozenset(("renew_config", "renew_stopped", "expired_unswept"))
@@ -35,8 +37,8 @@ def met_again(case: Case) -> Diagnosis | None:
     was refused, and it says "failed"."""
     if case.lost is None:
         return None
-    told = case.lost[0]
-    if told in LASTING:
+    told, held = case.lost[0], case.note.code == HELD and case.taken is not None
+    if told in LASTING and not (held and told in SURPASSED):
         return Diagnosis(*case.lost)
     if told in TAKEN and case.note.op in MOVES and case.said_just_before(PAIR_MS):
         return double(case) or retaken(case) or recovered(case)
@@ -54,8 +56,10 @@ def off_the_list(case: Case) -> Diagnosis | None:
         return None
     words, hand = "The job was in the active list no more", case.off_active
     if hand is not None:
-        what = "it out of that list" if hand.job is not None else "jobs out of that list"
-        words = f"{words}: {by(hand)} had taken {what} by hand ({hand.script}) {ago(hand, case.note)} before"
+        what = did(hand, f"taken it out of that list by hand ({hand.script})")
+        if hand.job is None:
+            what = did(hand, f"written on the whole of that list by hand ({hand.script})")
+        words = f"{words}: {by(hand)} {what} {ago(hand, case.note)} before"
     return Diagnosis("not_in_active", f"{words}; its lock went with this call.", seqs(case.proof, hand))
 
 

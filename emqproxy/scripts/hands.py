@@ -171,8 +171,11 @@ def _moved(source: tuple[bytes, bytes] | None, into: tuple[bytes, bytes] | None)
 
 
 def _members(words: Sequence[Word]) -> Sequence[Word]:
+    """Of a ZADD; none where it only changes those that are there."""
     at = 2
     while at < len(words) and option_of(words[at]) in _ZADD_OPTIONS:
+        if option_of(words[at]) == b"XX":
+            return ()
         at += 1
     return words[at + 1 :: 2]
 

@@ -71,7 +71,11 @@ def _ids(raw: list[Reply], target: str) -> list[tuple[bytes, str]]:
 
 
 def recognise_sweep(script: Script, layout: Layout, call: Call) -> Operation | None:
-    """A moveStalledJobsToWait; None where its prefix cannot be read."""
+    """A moveStalledJobsToWait; None where its prefix cannot be read. Where its arguments are shifted against its keys,
+    as another release's, the queue is that of the keys."""
     prefix = layout.word(call, "prefix")
+    if not prefix or not any(key is not None and key.startswith(prefix) for key in call.keys):
+        waits = (key[: -len(b"wait")] for key in call.keys if key is not None and key.endswith(b":wait"))
+        prefix = next(waits, prefix)
     interval_ms = whole(layout.word(call, "max_check_time_ms"))
     return StalledSweep(script, prefix, interval_ms or None) if prefix else None

@@ -12,6 +12,8 @@ MS: Final = 1_000_000
 RACE_MS: Final = 1000.0
 TIMELY: Final = frozenset({"renew_config", "renew_stopped", "unrenewed"})
 """Plights of a worker that talks on: what became of the job afterwards is the better answer."""
+SURPASSED: Final = frozenset({"expired_worker_silent", "link_loss"})
+"""Likewise, where the answer says that another holds it."""
 KIN: Final[dict[str, frozenset[str]]] = {
     # What nobody who only sees the wire can tell apart, and the word that covers it.
     "evicted": frozenset({"lock_vanished_early"}),
@@ -109,7 +111,7 @@ class Truth:
             return "lost_by_redis", True  # a renewal does not ask for the job
         if end.cause != "expired":
             return end.cause, True
-        return self._expired(job, token)
+        return self._expired(job, token, code)
 
     def _stranger(self, job: str, token: str) -> tuple[str, bool]:
         if (job, token) in self.unseen:
@@ -127,9 +129,9 @@ class Truth:
             return "benign_renew_race", True
         return "already_moved_by_same_owner", True
 
-    def _expired(self, job: str, token: str) -> tuple[str, bool]:
+    def _expired(self, job: str, token: str, code: int) -> tuple[str, bool]:
         plight = self.plight.get((job, token), "unrenewed")
-        if plight in TIMELY:
+        if plight in TIMELY or (code == -6 and plight in SURPASSED):
             since = self.granted[job, token]
             if any(when > since and other != token for when, other in self.taken.get(job, ())):
                 return "retaken", True

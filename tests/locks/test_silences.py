@@ -28,6 +28,19 @@ def test_a_worker_that_was_silent_for_longer_than_its_lock():
     assert story.say(5505, "absent", idle_ms=2, burst=3, code=-2) == found
 
 
+def test_who_holds_it_now_says_more_than_why_it_was_lost():
+    """-6, whatever was said of the loss before: the answer is that another holds it."""
+    for first_refused in (True, False):
+        story = held(500, 1000)
+        story.say(4000, "granted", "b:1", conn=2)
+        if first_refused:
+            assert story.cause(5500, "not_mine", idle_ms=4500, burst=1) == "expired_worker_silent"
+        found = story.say(5503, "held_by_other", idle_ms=4503, burst=2, code=-6)
+        assert found is not None
+        assert found.cause == "retaken"
+        assert "after 4.5 s without a renewal under a lock of 2.0 s; it holds it now" in found.because
+
+
 def test_whose_interval_is_not_known_may_as_well_renew_too_rarely():
     found = held().say(4500, "not_mine", idle_ms=4500, burst=1)
     assert found is not None

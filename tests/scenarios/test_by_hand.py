@@ -6,7 +6,7 @@ import pytest
 
 from emqproxy.journal_lines import JournalLine, LineReader
 from emqproxy.redaction import Redactor
-from tests.processes import RedisServer
+from tests.processes import RedisServer, eventually
 from tests.proxy.hand import Hand
 from tests.scenarios.play import SHORT_MS, Play, calm, rejudged, stage
 from tests.scripts import talk
@@ -111,9 +111,12 @@ def test_whoever_takes_a_job_out_of_the_active_list_is_named(play: Play, command
     owner = play.owner("a:1")
     by_hand(play, command)
     assert owner.finish(play.job, "a:1") == -3
-    assert play.causes() == [("finish", "refused", "not_in_active")]
+    again = owner.call("moveToFinished-14", talk.finish(play.job, "a:1", target="failed"))
+    assert again == -2, "a worker that could not finish says so"
+    assert play.causes() == [("finish", "refused", "not_in_active")] * 2, "one incident"
     words = evidence_of(play, "finish", "not_in_active")
-    assert "a-hand had taken" in words
+    whole = command[0] in {"LTRIM", "DEL", "RENAME"}
+    assert f"a-hand had {'written on the whole' if whole else 'taken it out'} of that list" in words
     assert f"by hand ({command[0]})" in words
 
 
@@ -135,7 +138,72 @@ def test_whoever_deletes_a_job_is_named(play: Play, name: str) -> None:
     assert owner.renew(play.job, "a:1") == 1
     assert owner.finish(play.job, "a:1") == -1
     assert play.causes() == [("finish", "refused", "job_removed")]
-    assert f"a-hand deleted the job's own key ({name})" in evidence_of(play, "finish", "job_removed")
+    assert f"a-hand had deleted the job's own key ({name})" in evidence_of(play, "finish", "job_removed")
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [("LREM", ACTIVE, 1, JOB), ("RPUSH", ACTIVE, JOB)],
+        [("LREM", ACTIVE, 0, "another"), ("DEL", WAIT)],
+    ],
+)
+def test_what_was_put_back_is_not_missing_for_that(play: Play, commands: list[Command]) -> None:
+    owner = play.owner("a:1")
+    by_hand(play, *commands)
+    play.redis.call("LREM", ACTIVE, "0", play.job)
+    assert owner.finish(play.job, "a:1") == -3
+    assert "a-hand" not in play.cause("finish", "not_in_active")["because"]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [("LPUSH", WAIT, JOB), ("LREM", WAIT, 1, JOB)],
+        [("ZADD", PREFIX + b"prioritized", "XX", 1, JOB)],
+        [("LPUSHX", PREFIX + b"paused", JOB)],
+        [("LINSERT", WAIT, "BEFORE", "nobody", JOB)],
+    ],
+)
+def test_what_was_taken_back_or_did_nothing_gave_nothing_out(play: Play, commands: list[Command]) -> None:
+    first, second = play.owner("a:1"), play.hand()
+    by_hand(play, *commands)
+    play.redis.call("LPUSH", WAIT, play.job)
+    assert second.pick("b:1") == play.job
+    assert first.finish(play.job, "a:1") == -6
+    assert "a-hand" not in play.cause("acquire", "double_grant")["because"]
+    assert "a-hand" not in play.cause("finish", "double_grant")["because"]
+
+
+def unheard(play: Play, *commands: Command) -> None:
+    """By a hand that wants no answers, and goes."""
+    hand = Hand(play.proxy.port)
+    hand.wire.call("CLIENT", "SETNAME", "a-hand")
+    sent = [tuple(play.job if word == JOB else word for word in command) for command in commands]
+    hand.wire.write(("CLIENT", "REPLY", "OFF"), *sent)
+    hand.close()
+    eventually(lambda: play.lines("raw", "wipe"), what="what it did in the journal")
+
+
+def test_what_nobody_heard_the_answer_of_may_have_been_done(play: Play) -> None:
+    first, second = play.owner("a:1"), play.hand()
+    unheard(play, ("LREM", ACTIVE, 1, JOB), ("LPUSH", WAIT, JOB))
+    assert eventually(lambda: second.pick("b:1")) == play.job
+    assert first.finish(play.job, "a:1") == -6
+    said = "a-hand may have put it into wait by hand (LPUSH) (its answer was not seen)."
+    for op in ("acquire", "finish"):
+        assert said in evidence_of(play, op, "double_grant")
+
+
+@pytest.mark.parametrize("command", [("DEL", JOB), ("FLUSHDB",)], ids=lambda command: str(command[0]))
+def test_whoever_may_have_removed_a_job_is_named(play: Play, command: Command) -> None:
+    owner, key = play.owner("a:1"), PREFIX + play.job.encode()
+    unheard(play, tuple(key if word == JOB else word for word in command))
+    eventually(lambda: play.redis.call("EXISTS", key) == b":0\r\n", what="the job's end")
+    assert owner.finish(play.job, "a:1") == -1
+    line = play.cause("finish", "job_removed")
+    assert "a-hand may have" in line["because"]
+    assert "its answer was not seen" in line["because"]
 
 
 def test_a_key_that_was_gone_already_is_nobodys_deed(play: Play) -> None:

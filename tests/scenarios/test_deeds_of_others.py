@@ -145,6 +145,8 @@ def test_s25_a_sweep_whose_keys_are_shifted(play: Play) -> None:
     shifted = talk.evalsha(b"", keys(*names), 1, PREFIX, 1_700_000_000_000)
     assert isinstance(play.hand().call("moveStalledJobsToWait-9", shifted), str)
     assert [(outcome, cause) for _, outcome, cause in play.causes()] == [("error", "script_mismatch")]
+    (line,) = play.lines("sweep")
+    assert (line["prefix"], line["queue"]) == ("emq", "orders"), "the keys', not what stands where a prefix is expected"
 
 
 def test_s26_two_sweeps_within_the_guard(play: Play) -> None:
