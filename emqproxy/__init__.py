@@ -18,8 +18,8 @@ A floor imports from below, never from its own level or above (`wire` and `locks
     shadow_report  what enforcement would have refused, counted from a journal; `shadow_table` draws it, `check` is its
                  command
     journal_lines  a journal, read. `replay` judges it again: `replay_facts` makes facts of lines, `replay_run` plays
-                 them to the ledger and the doctor, `replay_watches` tells what time tells, `replay_report` compares;
-                 `redaction` takes every name out of it
+                 them to the ledger and the doctor, `replay_watches` tells what time tells, `replay_known` what can be
+                 compared behind a gap, `replay_report` compares; `redaction` takes every name out of it
     explain      one job's story: `explain_story` as values, of what `explain_lines` says of each line and
                  `explain_holdings` of who held the lock, by the names that `explain_names` gives; `explain_advice` by
                  cause, with the figures that `explain_figures` finds; `explain_words` for a terminal; `job_argument`

@@ -42,13 +42,13 @@ from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding, Suspect, Verdict
 from emqproxy.observer.journal_replay import JudgedBy
 from emqproxy.replay_facts import LineCall, call_of, call_of_beside, fact_of, note_of
+from emqproxy.replay_known import KnownSince
 from emqproxy.replay_watches import WatchesAgain
 
 HELD_MAX: Final = 20_000
 """Lines that are held back to be put in order: one that was told later than so many others is out of order."""
 UNANSWERED_MAX: Final = 2 * HELD_MAX
 """Lines that wait for a verdict; the oldest is given up."""
-KNOWN_MAX: Final = 200_000
 USUAL: Final = JudgedBy(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
 _SENT, _ANSWERED, _LATE = 0, 1, 2
 """In this order at one instant; late is what was closed before it and heard behind it."""
@@ -99,8 +99,7 @@ class RunPart:
         self._of_fact: dict[tuple[Place, Lock | None], int] = {}
         self._lapses: dict[tuple[Lock, bytes, Instant], int] = {}
         self._surmised: set[Queue] = set()
-        self._known: set[str] = set()
-        """Jobs that were given out in this stretch, where it is not whole."""
+        self._since = None if whole else KnownSince()
 
     # ---------------------------------------------------------------- lines
 
@@ -117,6 +116,8 @@ class RunPart:
         for pause in rest.pauses:
             self._at(pause.closed, _SENT, Place(0, 0), partial(self._paused, pause))
         for beside in rest.besides:
+            if self._since is not None and beside.job is not None:
+                self._since.beside(f"{beside.db}:{beside.prefix}:{beside.queue}:{beside.job}")
             if (call := call_of_beside(beside)) is not None:
                 self._play(call, None, beside.heard_ns, surmised=False)
         self._line(line)
@@ -239,12 +240,7 @@ class RunPart:
         watched = self.watches.line(line, note)
         if line.op == "watch":
             return Again(line, verdict, watched, self.whole)
-        key = f"{line.db}:{line.key}"
-        known = self.whole or line.job is None or key in self._known
-        if not self.whole and line.effect == "granted":
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known.add(key)
+        known = self._since is None or self._since.line(line, found.cause if found is not None else None)
         return Again(line, verdict, found, known)
 
     # ---------------------------------------------------------------- who says it

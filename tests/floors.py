@@ -121,9 +121,10 @@ FLOORS: dict[str, Floor] = {
     "replay_facts": floor(
         "journal_lines", "locks", "observer.journal_replay", packages="msgspec", forbidden=IMPURE
     ),
+    "replay_known": floor("journal_lines", "locks.verdicts", forbidden=IMPURE),
     "replay_watches": floor("journal_lines", "locks", "replay_facts", forbidden=IMPURE),
     "replay_run": floor(
-        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "replay_watches",
+        "journal_lines", "locks", "observer.journal_replay", "replay_facts", "replay_known", "replay_watches",
         packages="msgspec", forbidden=IMPURE,
     ),
     "replay_report": floor("journal_lines", "locks.notes", "replay_run", packages="msgspec", forbidden=IMPURE),

@@ -70,12 +70,16 @@ def test_the_thresholds_are_those_of_the_run(tmp_path: Path) -> None:
     assert words(played([first, told[1]]))[1] == ("renew", "sound", "late")
 
 
-def test_after_a_gap_a_job_is_known_from_its_next_pickup_on(tmp_path: Path) -> None:
-    story, again = Story(), Story(token=OTHER_TOKEN)
-    told = lines(tmp_path, story.acquire(0), story.renew(1), story.finish(2), again.acquire(3), again.finish(4))
-    told = [replace(line, seq=at + 1) for at, line in enumerate(told)][1:]
-    assert [each.comparable for each in played(told, whole=False)] == [False, False, False, True]
-    assert [each.comparable for each in played(told)] == [True] * 4
+def test_after_a_gap_a_job_is_known_from_its_first_pickup_on(tmp_path: Path) -> None:
+    numbers = Numbers()
+    story, again = Story(numbers=numbers), Story(token=OTHER_TOKEN, numbers=numbers)
+    other = Story(job=b"43", token=OTHER_TOKEN, numbers=numbers)
+    told = lines(
+        tmp_path, story.acquire(0), story.renew(1), story.finish(2), again.acquire(3), again.finish(4),
+        other.acquire(5), other.finish(6),
+    )[1:]  # fmt: skip
+    assert [each.comparable for each in played(told, whole=False)] == [False] * 5 + [True]
+    assert [each.comparable for each in played(told)] == [True] * 6
 
 
 def test_a_lapse_is_made_by_time_alone(tmp_path: Path) -> None:
