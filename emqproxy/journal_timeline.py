@@ -15,6 +15,7 @@ import msgspec
 from emqproxy.lock_timeline import Holding, LockTimeline, Mark, Marked, Proof, Stretch
 from emqproxy.locks.case import MOVES
 from emqproxy.locks.hands import Deed, done
+from emqproxy.locks.notes import seconds
 
 _GRADES: Final = {"late": Mark.LATE, "critical": Mark.CRITICAL}
 _REFUSED: Final = frozenset({"refused", "blocked"})
@@ -133,18 +134,36 @@ def lock_timeline(
 ) -> LockTimeline:
     """The timeline of one job, `emq:orders:42`; lines of others are passed over, but for what befell its queue.
 
-    `zero`: what milliseconds are counted from; the job's first line unless told otherwise. `name`: who speaks in a
-    line. Raises msgspec.ValidationError for a line of the job that is none of a journal.
+    `zero`: what milliseconds are counted from; the job's first line unless told otherwise, or its first pickup, where
+    it waited for that longer than all the rest took. `name`: who speaks in a line. Raises msgspec.ValidationError for
+    a line of the job that is none of a journal.
     """
-    told = _Told(zero)
+    heard: list[tuple[_Line, str | None]] = []
     for line in lines:
         prefix, queue, op = line.get("prefix"), line.get("queue"), str(line.get("op"))
         if line.get("job") is None:
             if befalls(op, line.get("db"), prefix, queue, key=job, key_db=db):
-                told.beside(msgspec.convert(line, _Line))
+                heard.append((msgspec.convert(line, _Line), None))
         elif f"{prefix}:{queue}:{line['job']}" == job and line.get("db") == db:
-            told.on(msgspec.convert(line, _Line), name(line))
-    return told.timeline()
+            heard.append((msgspec.convert(line, _Line), name(line)))
+    told = _told(heard, zero)
+    waited_ms = 0.0 if zero is not None else told.waited_ms
+    if not waited_ms:
+        return told.timeline()
+    first = next(line for line, who in heard if who is not None)
+    before = f"{'added' if first.op == 'add' else 'first heard of'} {seconds(waited_ms)} before"
+    return _told(heard, first.time + waited_ms * _MS).timeline()._replace(before=before)
+
+
+def _told(heard: Iterable[tuple[_Line, str | None]], zero: datetime | None) -> _Told:
+    """`heard`: lines, and who speaks; None of one that names no job."""
+    told = _Told(zero)
+    for line, who in heard:
+        if who is None:
+            told.beside(line)
+        else:
+            told.on(line, who)
+    return told
 
 
 class _Told:
@@ -196,6 +215,15 @@ class _Told:
             self._hand(line, at_ms)
         elif line.effect in _EMPTIES:
             self._wiped(at_ms)
+
+    @property
+    def waited_ms(self) -> float:
+        """For how long it was waiting first, if that is more than half of all its time: until it was taken, or the hand
+        or sweep that came just before."""
+        first_ms = min((each.at_ms for row in self._rows for each in (*row.proofs, *row.marks)), default=0.0)
+        if first_ms <= self._end_ms - first_ms:
+            return 0.0
+        return min((at for at, _ in self._queue if 2 * first_ms - self._end_ms <= at <= first_ms), default=first_ms)
 
     def timeline(self) -> LockTimeline:
         """All of it."""

@@ -91,3 +91,5 @@ class LockTimeline(NamedTuple):
     """SWEEP_MARKS, SWEEP_RECOVERS, OVER_LIMIT; HAND_PUTS, HAND_TAKES, HAND_DELETES, WIPED."""
     start_ms: float
     end_ms: float
+    before: str = ""
+    """What came before the start and is not drawn: `added 5.0 s before`."""

@@ -97,6 +97,8 @@ def draw(timeline: LockTimeline, width: int = 80, *, ascii_only: bool = False) -
     # The last column stays free: some terminals begin a new line when it is written to.
     scale = _Scale(timeline.start_ms, max(timeline.end_ms, timeline.start_ms + 1), width - label - 2)
     sheet = _Sheet(label, ascii_only)
+    if timeline.before:
+        sheet.rows.append(Text(f"({timeline.before})", "dim"))
     sheet.axis(scale)
     last: Holding | None = None
     for name, holding in zip(names, timeline.holdings, strict=True):

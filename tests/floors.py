@@ -53,7 +53,7 @@ FLOORS: dict[str, Floor] = {
     "records": floor("locks.events", "locks.evictions", "locks.verdicts", packages="msgspec", forbidden=IMPURE),
     "lock_timeline": floor(forbidden=IMPURE),
     "journal_timeline": floor(
-        "locks.hands", "lock_timeline", "locks.case", packages="msgspec", forbidden=IMPURE - {"datetime"}
+        "locks.hands", "lock_timeline", "locks.case", "locks.notes", packages="msgspec", forbidden=IMPURE - {"datetime"}
     ),
     "timeline_drawing": floor("lock_timeline", packages="rich", forbidden=IMPURE),
     "simulation": floor(

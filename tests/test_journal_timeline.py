@@ -150,6 +150,29 @@ def test_two_names_under_one_token_are_two_rows() -> None:
     assert two.marks == (Marked(8000, Mark.LAPSED),)
 
 
+def test_who_waited_long_is_drawn_from_the_first_pickup_on() -> None:
+    add = line(1, "add", "no_proof", token=None, ttl_ms=None)
+    course = [line(6, "acquire", "granted"), line(6.02, "renew", "renewed"), line(6.04, "finish", "released")]
+    timeline = told([add, *course])
+    assert [at_ms for at_ms, *_ in timeline.holdings[0].proofs] == [0, 20]
+    assert (timeline.start_ms, timeline.end_ms, timeline.before) == (0, 40, "added 5.0 s before")
+    hand = line(5.99, "raw", "untouched", token=None, target="wait", script="LPUSH")
+    timeline = told([add, hand, *course])
+    assert timeline.queue == (Marked(0, Mark.HAND_PUTS),)
+    assert (timeline.holdings[0].proofs[0].at_ms, timeline.before) == (10, "added 5.0 s before")
+    assert told([hand | {"time": add["time"]}, *course]).before == "first heard of 5.0 s before"
+
+
+def test_who_waited_no_longer_than_it_lived_is_drawn_from_its_add_on() -> None:
+    add = line(1, "add", "no_proof", token=None, ttl_ms=None)
+    timeline = told([add, line(3, "acquire", "granted"), line(5, "finish", "released")])
+    assert (timeline.holdings[0].proofs[0].at_ms, timeline.end_ms, timeline.before) == (2000, 4000, "")
+    zero = datetime.fromisoformat(f"{DAY}:00Z")
+    shared = lock_timeline([add, line(9, "acquire", "granted")], "emq:demo:stuck", zero=zero)
+    assert (shared.holdings[0].proofs[0].at_ms, shared.before) == (9000, "")
+    assert told([add]).before == ""
+
+
 def test_names() -> None:
     assert name_of(STUCK[0] | {"client_name": "invoices"}) == "invoices"
     assert name_of(STUCK[0] | {"worker": None}) == "worker aa11"

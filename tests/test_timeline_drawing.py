@@ -190,3 +190,9 @@ def test_no_two_marks_have_one_sign() -> None:
 def test_of_two_in_the_last_column_the_first_gives_way() -> None:
     both = one(Marked(10_000, Mark.REFUSED), Marked(10_000, Mark.FINISH_REFUSED))
     assert row(LockTimeline((both,), (), 0, 10_000), "w").endswith("✕!")
+
+
+def test_what_came_before_stands_in_the_head() -> None:
+    head = plain(STALLED._replace(before="added 5.0 s before"), 40).splitlines()
+    assert head[0] == "(added 5.0 s before)"
+    assert head[1:] == plain(STALLED, 40).splitlines()
