@@ -14,6 +14,9 @@ import typer
 from emqproxy.command_errors import CommandError
 
 if TYPE_CHECKING:
+    import urllib.error
+    import urllib.parse
+
     from emqproxy.journal_lines import JournalLine
 
 LINES_MAX: Final = 50_000
@@ -156,10 +159,7 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
         read = [reader.read(json.dumps(line).encode()) for line in page["lines"]]
         left_out = int(page["left_out"])
     except urllib.error.HTTPError as error:
-        if error.code == 404:
-            words = f"{_job(key, db)} is not among the jobs that it heard of last; write --journal FILE"
-            raise CommandError(f"--admin: {_printable(url)}: {words}") from None
-        raise CommandError(f"--admin: {_printable(url)}: it answers {error.code}; is it emqproxy's?") from None
+        raise CommandError(f"--admin: {_printable(url)}: {_why_not(error, what, _job(key, db))}") from None
     except (OSError, urllib.error.URLError) as error:
         why = getattr(error, "reason", error)
         reason = getattr(why, "strerror", None) or str(why)
@@ -170,6 +170,23 @@ def _of_admin(url: str, key: str, db: int) -> LinesFound:
     lines = sorted((line for line in read if line is not None), key=lambda line: line.closed_ns)
     swept = [line for line in lines if _sweeps(line, key, db)]
     return _found([line for line in lines if _concerns(line, key, db)], swept, left_out, key)
+
+
+def _why_not(error: urllib.error.HTTPError, url: urllib.parse.SplitResult, job: str) -> str:
+    """What an answer says that is no job's. `error` of the admin listener itself is JSON."""
+    import json
+
+    if error.code != 404:
+        return f"it answers {error.code}; is it emqproxy's?"
+    try:
+        told = "error" in json.loads(error.read(_PAGE_BYTES_MAX))
+    except (OSError, ValueError, TypeError):
+        told = False
+    if told:
+        return f"{job} is not among the jobs that it heard of last; write --journal FILE"
+    if url.path.strip("/") or url.query or url.fragment:
+        return f"no jobs are told there; write it without a path: {url.scheme}://{_printable(url.netloc)}"
+    return "no jobs are told there; write the admin listener's URL (observer.admin), which is not the health listener's"
 
 
 def _found(lines: list[JournalLine], swept: list[JournalLine], left_out: int, key: str) -> LinesFound:

@@ -131,6 +131,20 @@ def test_a_job_that_was_not_seen(
         assert (code, out, told in err, err.count("\n")) == (2, "", True, 1), content
 
 
+def test_an_address_that_tells_no_jobs_is_said_to_be_wrong(
+    served: tuple[EmqProxy, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy, port = served
+    for url, told in (
+        (f"http://{LOOPBACK}:{port}/metrics", f"write it without a path: http://{LOOPBACK}:{port}"),
+        (f"http://{LOOPBACK}:{port}/?a=b", f"write it without a path: http://{LOOPBACK}:{port}"),
+        (f"http://{LOOPBACK}:{proxy.health_port}", "write the admin listener's URL (observer.admin)"),
+    ):
+        code, out, err = run(capsys, key(HEALTHY), "--admin", url)
+        assert (code, out) == (2, "")
+        assert f"{url}: no jobs are told there; {told}" in err
+
+
 def test_sweeps_are_seen_both_ways(served: tuple[EmqProxy, int]) -> None:
     """Sweeps went on when the one was taken over, and none had been made before."""
     proxy, port = served
