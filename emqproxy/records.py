@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from emqproxy.locks.events import AnyFact, Instant, Window
+from emqproxy.locks.events import AnyFact, AnyIntent, Instant, Window
 from emqproxy.locks.evictions import Memory
 from emqproxy.locks.verdicts import Attempt, Verdict
 
@@ -136,6 +136,19 @@ class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A sweep: how often its caller sweeps, as the call says."""
 
 
+class Beside(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A fact that has no line of its own, and bears on what is found later."""
+
+    fact: AnyFact
+    turn: int
+    """As in `Record`."""
+    intent: AnyIntent | None = None
+    """What it answers; None where nothing was asked."""
+    sent_ns: Instant = 0
+    asked: int = 0
+    queued_ns: Instant = 0
+
+
 class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """One line of the journal, and what spans and metrics are made of."""
 
@@ -169,13 +182,18 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """From when its age is measured: `opened` less our own lag at that moment; 0 where it is `opened`."""
     pauses: tuple[Window, ...] = ()
     """When we stood still since the record before."""
-    besides: tuple[tuple[Instant, AnyFact], ...] = ()
-    """Facts since the record before that have none of their own, and bear on what is found later; each with its
-    `heard_ns`."""
-    heard_ns: Instant = 0
-    """Behind facts that were closed up to this instant it was heard, where that is later than it was closed; else 0."""
+    besides: tuple[Beside, ...] = ()
+    """Facts since the record before that have none of their own, and bear on what is found later."""
     memory: tuple[Memory, ...] = ()
     """What is new of what Redis said of its memory since the record before."""
+    turn: int = 0
+    """When its fact was weighed: all that the ledger was asked and told is counted, in its order."""
+    asked: int = 0
+    """At which turn its call was asked; 0 where none was."""
+    queued_ns: Instant = 0
+    """Of a call inside MULTI: its `sent_ns` until EXEC came."""
+    paused_at: tuple[int, ...] = ()
+    """After which turn each of `pauses` was known."""
 
 
 class AttemptOver(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

@@ -20,7 +20,7 @@ from emqproxy.locks.evictions import POLICIES
 from emqproxy.locks.policy import Action, Rule
 from emqproxy.locks.verdicts import Finding, Grade
 from emqproxy.observer.journal_replay import Beside, Replay
-from emqproxy.replay_facts import FACTS
+from emqproxy.replay_facts import FACTS, INTENTS
 from emqproxy.scripts.answers import (
     CODE_NAMES,
     ERROR_NAMES,
@@ -121,6 +121,7 @@ class Redactor:
             queue=self._name("queue", beside.queue),
             job=self._name("job", beside.job),
             token=self._name("token", beside.token),
+            intent=beside.intent if beside.intent in INTENTS else None,
         )
 
     def _known(self, word: str | None, words: frozenset[str]) -> str | None:

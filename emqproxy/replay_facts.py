@@ -46,6 +46,7 @@ from emqproxy.locks.events import (
     Window,
     Wipe,
     Wiped,
+    Write,
 )
 from emqproxy.locks.notes import MS, Note
 from emqproxy.locks.verdicts import Verdict
@@ -94,6 +95,17 @@ FACTS: Final[dict[str, Callable[[LineTold], AnyFact]]] = {
     "met": lambda t: Met(t.place, t.window),
 }
 """By the journal's `effect`; `lapsed` is the ledger's own word, and made by time."""
+INTENTS: Final[dict[str, Callable[[LineTold], AnyIntent]]] = {
+    "take": lambda t: Take(t.place, t.queue, t.token, t.ttl_ms, t.loose),
+    "sweep": lambda t: Sweep(t.place, t.queue),
+    "renew": lambda t: Renew(t.place, t.queue, t.lock, t.token, t.ttl_ms),
+    "release": lambda t: Release(t.place, t.queue, t.lock, t.token),
+    "write": lambda t: Write(t.place, t.queue, t.lock, t.token),
+    "remove": lambda t: Remove(t.place, t.queue, t.lock, t.token),
+    "overwrite": lambda t: Overwrite(t.place, t.queue, t.lock, t.token, t.loose),
+    "wipe": lambda t: Wipe(t.place, Queue(t.db or 0, t.queue.prefix)),
+}
+"""By the journal's `intent`."""
 OF_NO_JOB: Final = frozenset({"nothing", "perhaps_granted", "wiped", "blinded", "sighted", "met"})
 
 
@@ -104,6 +116,10 @@ class LineCall(NamedTuple):
     intent: AnyIntent | None
     sent: int
     """When it was sent at the earliest."""
+    asked: int = 0
+    """At which turn; 0 where the journal does not say."""
+    queued: int = 0
+    """Inside MULTI: what `sent` was until EXEC came."""
 
     @property
     def shared(self) -> bool:
@@ -131,7 +147,7 @@ def call_of(line: JournalLine, index: int) -> LineCall | None:
         not _is_pickup(line) if line.effect == "perhaps_granted" else bool(line.match),
     )
     intent = None if line.outcome == "blocked" else _intent(line, told)
-    return LineCall(make(told), intent, rest.sent_ns or line.opened_ns)
+    return LineCall(make(told), intent, rest.sent_ns or line.opened_ns, rest.asked, rest.queued_ns)
 
 
 def fact_of(line: JournalLine) -> AnyFact | None:
@@ -159,22 +175,27 @@ def call_of_beside(beside: Beside) -> LineCall | None:
         beside.asked_ttl_ms,
         loose=beside.anything,
     )
+    intent = _intent_of_beside(beside, told)
+    return LineCall(make(told), intent, beside.sent_ns or beside.opened_ns, beside.asked, beside.queued_ns)
+
+
+def _intent_of_beside(beside: Beside, told: LineTold) -> AnyIntent | None:
     place, queue = told.place, told.queue
-    intent: AnyIntent | None = None
+    if beside.intent is not None:
+        return INTENTS[beside.intent](told) if beside.intent in INTENTS else None
     match beside.effect:
         case "perhaps_granted":
-            intent = Take(place, queue, told.token, told.ttl_ms, told.loose)
+            return Take(place, queue, told.token, told.ttl_ms, told.loose)
         case "perhaps" if told.ttl_ms is not None:
-            intent = Renew(place, queue, told.lock, told.token, told.ttl_ms)
+            return Renew(place, queue, told.lock, told.token, told.ttl_ms)
         case "perhaps":
-            intent = Release(place, queue, told.lock, told.token)
+            return Release(place, queue, told.lock, told.token)
         case "overwritten" | "deleted":
-            intent = Overwrite(place, queue, told.lock, told.token, told.loose)
+            return Overwrite(place, queue, told.lock, told.token, told.loose)
         case "wiped":
-            intent = Wipe(place, Queue(beside.db or 0, queue.prefix))
+            return Wipe(place, Queue(beside.db or 0, queue.prefix))
         case _:
-            pass
-    return LineCall(make(told), intent, beside.opened_ns)
+            return None
 
 
 def note_of(line: JournalLine, verdict: Verdict | None) -> Note:

@@ -5,14 +5,14 @@ weighed in the order of their answers. So lines are held back, so many, and what
 instants: a request goes out at `opened_ns`, its answer comes at `closed_ns`. What the ledger says then goes to the
 doctor in the order in which it was told.
 
-What no journal carries: pickups that gave nothing, and other calls without a line, while they were out. They can delay
-a verdict, not change it.
+A journal that counts its turns says in which order the ledger was asked and told, and what something waited for; one
+of an earlier release is played by its instants. There calls without a line, while they were out, are not known.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -40,7 +40,7 @@ from emqproxy.locks.events import (
 )
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding, Suspect, Verdict
-from emqproxy.observer.journal_replay import JudgedBy
+from emqproxy.observer.journal_replay import Beside, JudgedBy, Replay
 from emqproxy.replay_facts import LineCall, call_of, call_of_beside, fact_of, note_of
 from emqproxy.replay_known import KnownSince
 from emqproxy.replay_watches import WatchesAgain
@@ -53,7 +53,8 @@ USUAL: Final = JudgedBy(0.60, 0.80, sole_path=False, locks=50_000, began_ns=0)
 _SENT, _ANSWERED, _LATE = 0, 1, 2
 """In this order at one instant; late is what was closed before it and heard behind it."""
 _LAST: Final = 2**62
-_Key: TypeAlias = tuple[Instant, int, int, int, int, int]
+_Key: TypeAlias = tuple[int, int, int, int, int, int]
+"""When (an instant or, where these are counted, a turn), what kind of event, its place, the how manieth."""
 _SURMISING: Final = (Take, Sweep, Renew, Release, Remove)
 
 
@@ -68,11 +69,19 @@ class Again(NamedTuple):
     """Everything that bears on it is in the journal."""
 
 
-class _Event(NamedTuple):
-    """What happened at an instant."""
+class _When(NamedTuple):
+    """When a call was asked and its fact told: turns, or instants where these are not counted."""
 
-    key: _Key
-    act: Callable[[], None]
+    asked: int
+    heard: int
+    kind: int = _ANSWERED
+
+    @classmethod
+    def of(cls, rest: Replay | Beside, call: LineCall) -> _When:
+        window = call.fact.window
+        if rest.turn:
+            return cls(rest.asked or rest.turn, rest.turn)
+        return cls(window.opened, rest.heard_ns or window.closed, _LATE if rest.heard_ns else _ANSWERED)
 
 
 class RunPart:
@@ -90,14 +99,16 @@ class RunPart:
         self.watches = WatchesAgain()
         self._ledger: LockLedger | None = None
         self._doctor: Doctor | None = None
-        self._events: list[_Event] = []
+        self._events: list[tuple[_Key, Callable[[], None]]] = []
         self._now: Instant = 0
         self._index = self._count = 0
         self._began: Instant = 0
         self._waiting: OrderedDict[int, tuple[JournalLine, Verdict | None, bool]] = OrderedDict()
-        """By `seq`: lines, their verdicts, and whether all is known that there will be."""
+        """By `seq`: a line, its verdict, and whether it is known."""
         self._of_fact: dict[tuple[Place, Lock | None], int] = {}
         self._lapses: dict[tuple[Lock, bytes, Instant], int] = {}
+        self._shared: Counter[Place] = Counter()
+        """Facts still to be heard of calls whose intent has a place of its own."""
         self._surmised: set[Queue] = set()
         self._since = None if whole else KnownSince()
 
@@ -109,17 +120,19 @@ class RunPart:
         if self.judged is None:
             self.judged = rest.judged
         elif rest.judged is not None and rest.judged != self.judged:
-            self._at(line.opened_ns, _SENT, Place(0, 0), lambda: self._use(rest.judged or USUAL))
+            at = rest.asked or rest.turn or line.opened_ns
+            self._at(at, _SENT, Place(0, 0), lambda: self._use(rest.judged or USUAL))
         self._began = self._began or line.opened_ns
         self._index += 1
         self._waiting[line.seq] = (line, None, False)
-        for pause in rest.pauses:
-            self._at(pause.closed, _SENT, Place(0, 0), partial(self._paused, pause))
+        known = rest.paused_at or [pause.closed for pause in rest.pauses]
+        for at, pause in zip(known, rest.pauses, strict=False):
+            self._at(at, _LATE if rest.turn else _SENT, Place(0, 0), partial(self._paused, pause))
         for beside in rest.besides:
             if self._since is not None and beside.job is not None:
                 self._since.beside(f"{beside.db}:{beside.prefix}:{beside.queue}:{beside.job}")
             if (call := call_of_beside(beside)) is not None:
-                self._play(call, None, beside.heard_ns, surmised=False)
+                self._play(call, None, _When.of(beside, call), surmised=False)
         self._line(line)
         while len(self._events) > 2 * HELD_MAX:
             self._next()
@@ -140,26 +153,38 @@ class RunPart:
             fact = fact_of(line)
             if isinstance(fact, Lapsed):
                 self._lapses[fact.lock, fact.token, line.closed_ns] = seq
-                self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._lapse(line.closed_ns))
+                kind = _LATE if line.replay.turn else _ANSWERED
+                self._at(line.replay.turn or line.closed_ns, kind, Place(0, 0), lambda: self._lapse(line.closed_ns))
                 return
         call = call_of(line, self._index)
         if call is None or (line.op in {"conn", "watch"} and line.target != "closed"):
-            self._at(line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._answer(seq, None))
+            self._at(line.replay.turn or line.closed_ns, _ANSWERED, Place(0, 0), lambda: self._answer(seq, None))
             return
         self._of_fact[_name(call.fact)] = seq
-        self._play(call, seq, line.replay.heard_ns, surmised=line.match == "shape")
+        self._play(call, seq, _When.of(line.replay, call), surmised=line.match == "shape")
 
     # ---------------------------------------------------------------- what happened, in its order
 
-    def _play(self, call: LineCall, seq: int | None, heard_ns: int, *, surmised: bool) -> None:
-        fact, intent, _ = call
-        heard, kind = (heard_ns, _LATE) if heard_ns else (fact.window.closed, _ANSWERED)
+    def _play(self, call: LineCall, seq: int | None, when: _When, *, surmised: bool) -> None:
+        fact, intent, (asked, heard, kind) = call.fact, call.intent, when
         if intent is not None:
-            self._at(fact.window.opened, _SENT, intent.place, lambda: self._ask(call, surmised=surmised))
+            if call.queued:
+                queued = call._replace(sent=call.queued)
+                self._at(asked, _SENT, intent.place, lambda: self._ask(queued, surmised=surmised))
+                asked = heard
+            self._at(asked, _SENT, intent.place, lambda: self._ask(call, surmised=surmised))
         self._at(heard, kind, fact.place, lambda: self._hear(fact, seq))
         if call.shared and intent is not None:
             end = Nothing(intent.place, fact.window, intent.queue)
-            self._at(heard, kind, fact.place._replace(part=_LAST), lambda: self._hear(end, None))
+            self._shared[end.place] += 1
+            self._at(heard, kind, fact.place._replace(part=_LAST), lambda: self._end(end))
+
+    def _end(self, end: Nothing) -> None:
+        """All facts of a call were told, if this was the last of them."""
+        self._shared[end.place] -= 1
+        if not self._shared[end.place]:
+            del self._shared[end.place]
+            self._hear(end, None)
 
     def _at(self, instant: Instant, kind: int, place: Place, act: Callable[[], None]) -> None:
         if instant < self._now:
@@ -167,12 +192,12 @@ class RunPart:
         self._count += 1
         where = (0, 0, 0) if kind == _LATE else place  # those that are late stand in the order in which they were heard
         key = (instant, kind, *where, self._count)
-        heapq.heappush(self._events, _Event(key, act))
+        heapq.heappush(self._events, (key, act))
 
     def _next(self) -> None:
-        event = heapq.heappop(self._events)
-        self._now = max(self._now, event.key[0])
-        event.act()
+        key, act = heapq.heappop(self._events)
+        self._now = max(self._now, key[0])
+        act()
 
     def _ask(self, call: LineCall, *, surmised: bool) -> None:
         intent = call.intent
@@ -250,9 +275,7 @@ class RunPart:
         """Made when the first thing happens: by then the lines that say by what was judged have been seen."""
         if self._ledger is None:
             by = self.judged or USUAL
-            self._ledger = LockLedger(
-                late=by.late, critical=by.critical, locks_max=by.locks, sole_path=by.sole_path
-            )
+            self._ledger = LockLedger(late=by.late, critical=by.critical, locks_max=by.locks, sole_path=by.sole_path)
         return self._ledger
 
     @property

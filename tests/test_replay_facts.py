@@ -104,6 +104,19 @@ def test_a_fact_without_a_line() -> None:
     assert call.intent == Take(Place(7, 1), QUEUE, b"t", 500, anything=True)
 
 
+def test_what_a_fact_without_a_line_answers() -> None:
+    nothing = Beside("nothing", 7, 1, 10, 20, 0, 3, "emq", "orders", turn=4, sent_ns=9, asked=2, queued_ns=5)
+    taken = call_of_beside(msgspec.structs.replace(nothing, intent="take"))
+    assert taken is not None
+    assert taken[1:] == (Take(Place(7, 1), QUEUE, b"", None), 9, 2, 5)
+    renewed = call_of_beside(msgspec.structs.replace(nothing, intent="renew", job="42"))
+    assert renewed is not None
+    assert renewed.intent == events.Renew(Place(7, 1), QUEUE, LOCK, b"", None)
+    strange = call_of_beside(msgspec.structs.replace(nothing, intent="melt"))
+    assert strange is not None
+    assert strange.intent is None
+
+
 def test_a_note_has_the_worker_that_the_token_names() -> None:
     assert note_of(line("renew", "renewed", worker="w"), None).worker == "w"
     assert note_of(msgspec.structs.replace(line("renew", "renewed"), replay=Replay(worker="v")), None).worker == "v"

@@ -13,9 +13,9 @@ import msgspec
 from emqproxy.locks.events import (
     AnyFact,
     Granted,
-    Instant,
     Lapsed,
     LockFact,
+    LockIntent,
     NotMine,
     Perhaps,
     PerhapsGranted,
@@ -25,8 +25,9 @@ from emqproxy.locks.events import (
     effect,
 )
 from emqproxy.locks.evictions import Memory
-from emqproxy.observer.names import subject
+from emqproxy.observer.names import job_id, subject
 from emqproxy.observer.tokens import Tokens
+from emqproxy.records import Beside as BesideTold
 from emqproxy.records import JobFields, ObserverSettings, Record
 
 SETTINGS_EVERY: Final = 60
@@ -78,6 +79,13 @@ class Beside(msgspec.Struct, omit_defaults=True):
     anything: bool = False
     """Whatever its call did could not be read."""
     heard_ns: Int64 = 0
+    """As in `Replay`."""
+    turn: Int64 = 0
+    intent: str | None = None
+    """What it answers: `take`, `renew`."""
+    sent_ns: Int64 = 0
+    asked: Int64 = 0
+    queued_ns: Int64 = 0
 
 
 class Replay(msgspec.Struct, omit_defaults=True):
@@ -100,11 +108,19 @@ class Replay(msgspec.Struct, omit_defaults=True):
     """Facts without a line of their own since the line before."""
     judged: JudgedBy | None = None
     heard_ns: Int64 = 0
-    """Behind facts closed up to then it was heard, where that is later than `closed_ns`."""
+    """Of journals without `turn`: behind facts closed up to then it was heard, where that is later than `closed_ns`."""
     interval_ms: Int64 | None = None
     """A sweep's: how often its caller sweeps."""
     memory: tuple[Memory, ...] = ()
     """What is new of what Redis said of its memory since the line before."""
+    turn: Int64 = 0
+    """When it was weighed: all that the ledger was asked and told is counted, in its order."""
+    asked: Int64 = 0
+    """At which turn its call was asked."""
+    queued_ns: Int64 = 0
+    """Of a call inside MULTI: its `sent_ns` until EXEC came."""
+    paused_at: tuple[Int64, ...] = ()
+    """After which turn each of `pauses` was known."""
 
     def check(self) -> None:
         """Raises ValueError for a number beyond what can be reckoned with, where no field's type says so."""
@@ -152,22 +168,33 @@ class ReplayNotes:
             self._tokens.worker(token) if token and worker is None else None,
             None if job is None or record.line.op != "acquire" else _pickup(job),
             record.pauses,
-            tuple(self._beside(fact, heard) for heard, fact in record.besides) if record.besides else (),
+            tuple(self._beside(beside) for beside in record.besides) if record.besides else (),
             judged,
-            record.heard_ns,
-            record.line.interval_ms,
-            record.memory,
+            interval_ms=record.line.interval_ms,
+            memory=record.memory,
+            turn=record.turn,
+            asked=record.asked,
+            queued_ns=record.queued_ns,
+            paused_at=record.paused_at,
         )
 
-    def _beside(self, fact: AnyFact, heard_ns: Instant) -> Beside:
+    def _beside(self, beside: BesideTold) -> Beside:
+        fact, intent = beside.fact, beside.intent
         db, prefix, queue, job = subject(fact)
+        if job is None and isinstance(intent, LockIntent):
+            job = job_id(intent.queue, intent.lock)
         token = self._tokens.name(fact.token).token if isinstance(fact, LockFact | PerhapsGranted) else None
         loose = getattr(fact, "anything", False) or getattr(fact, "unread", False)
         (conn, request, part), (opened, closed) = fact.place, fact.window
         ttl_ms = _asked_ttl_ms(fact)
         return Beside(
-            effect(fact), conn, request, opened, closed, part, db, prefix, queue, job, token, ttl_ms, loose, heard_ns
-        )
+            effect(fact), conn, request, opened, closed, part, db, prefix, queue, job, token, ttl_ms, loose,
+            turn=beside.turn,
+            intent=None if intent is None else type(intent).__name__.lower(),
+            sent_ns=0 if beside.sent_ns == opened else beside.sent_ns,
+            asked=beside.asked,
+            queued_ns=beside.queued_ns,
+        )  # fmt: skip
 
 
 def _asked_ttl_ms(fact: AnyFact) -> int | None:

@@ -27,6 +27,10 @@ class Asked(NamedTuple):
     decision: Decision | None
     """What the judge said; None where there is none."""
     idle_ms: float | None
+    turn: int
+    """The teller's, when it was asked."""
+    queued: Instant = 0
+    """Inside MULTI: what `sent` was until EXEC came."""
 
 
 class Watched(msgspec.Struct, eq=False):

@@ -110,7 +110,7 @@ class Witness:
             self._watch_soon()
         watched.calls.append(command.opened)
         idle_ms = self._consulting.idle_ms(watched, intents, command.opened)
-        watched.asked[command.request] = Asked(operation, place, intents, sent, decision, idle_ms)
+        watched.asked[command.request] = Asked(operation, place, intents, sent, decision, idle_ms, self.teller.turn())
         if decision is not None:
             judge.passed(intents, decision)
         if operation.script.match == "shape":
@@ -129,7 +129,7 @@ class Witness:
         for fact, line in blocked(command, operation, charge, watched.conn, now):
             verdicts = self._ledger.observe(fact)
             if line is not None:
-                told = Spoken(line, watched.peer, call, decision, heard=self.teller.heard(fact))
+                told = Spoken(line, watched.peer, call, decision)
                 self.teller.tell_of(told, verdicts, fact, now)
         return refusal(operation, charge)
 
@@ -158,15 +158,15 @@ class Witness:
             if not isinstance(reply, Missing):
                 took.add(exchange.closed - exchange.opened)
             for fact, line in happenings:
+                waited = line is None and fact.place in ledger.waiting
                 verdicts = ledger.observe(fact)
                 if sits:
                     judge.observed(fact)
                 if line is None:
-                    teller.beside(fact)
+                    teller.beside(fact, known, waited=waited)
                     teller.tell(verdicts, exchange.closed)
                 else:
-                    heard = teller.heard(fact)
-                    told = Spoken(line, watched.peer, call, decision, known.idle_ms, known.sent, heard)
+                    told = Spoken(line, watched.peer, call, decision, known)
                     teller.tell_of(told, verdicts, fact, exchange.closed)
         self._arm()
 
@@ -174,7 +174,8 @@ class Witness:
         """A call inside MULTI ran when EXEC was sent, and it is late, or not, by that."""
         for intent in queued.intents:
             self._ledger.asked(intent, executed)
-        return queued._replace(sent=executed, idle_ms=self._consulting.idle_ms(watched, queued.intents, executed))
+        idle_ms = self._consulting.idle_ms(watched, queued.intents, executed)
+        return queued._replace(sent=executed, idle_ms=idle_ms, queued=queued.sent)
 
     def blinded(self, watched: Watched, reason: str, now: Instant) -> None:
         """Nothing more can be paired on a connection; bytes go on."""
@@ -200,7 +201,7 @@ class Witness:
         """What is still out on a connection will never be told: a fault of ours, or its end."""
         for asked in watched.asked.values():
             for intent in asked.intents:
-                self._hear(perhaps(intent, Window(asked.sent, now)), now)
+                self._hear(perhaps(intent, Window(asked.sent, now)), now, asked)
         watched.asked.clear()
         watched.texts.clear()
 
@@ -261,10 +262,11 @@ class Witness:
 
     # ---------------------------------------------------------------- telling
 
-    def _hear(self, fact: AnyFact, now: Instant) -> None:
+    def _hear(self, fact: AnyFact, now: Instant, known: Asked | None = None) -> None:
         """A fact that no call's answer proves."""
+        waited = fact.place in self._ledger.waiting
         verdicts = self._ledger.observe(fact)
-        self.teller.beside(fact)
+        self.teller.beside(fact, known, waited=waited)
         if self.judge.sits:
             self.judge.observed(fact)
         self.teller.tell(verdicts, now)

@@ -206,7 +206,7 @@ def test_a_finished_job_leaves_nothing_with_its_connection() -> None:
     for conn in range(5):
         history.close(conn, 100)
     assert not history.ledger._accounts._of_conn
-    assert not history.ledger._waiting
+    assert not history.ledger.waiting
     assert len(history.ledger._flights) == 0
 
 

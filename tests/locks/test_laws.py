@@ -216,7 +216,7 @@ def test_after_a_long_silence_nothing_is_kept(events: list[Step]) -> None:
         history.keep(history.ledger.abandoned(flight.intent, 2 * LATE_MS * MS))
     history.tick(3 * LATE_MS)
     assert (len(history.ledger), history.ledger.open_attempts(), history.ledger.next_deadline()) == (0, (), None)
-    assert not history.ledger._waiting
+    assert not history.ledger.waiting
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,9 +7,10 @@ import json
 import msgspec
 from msgspec.structs import replace
 
-from emqproxy.locks.events import Overwritten, PerhapsGranted, Place, Window
+from emqproxy.locks.events import Nothing, Overwritten, PerhapsGranted, Place, Renew, Window
 from emqproxy.observer.journal_replay import SETTINGS_EVERY, Beside, JudgedBy, PickupFields, Replay, ReplayNotes
 from emqproxy.observer.tokens import Tokens
+from emqproxy.records import Beside as BesideTold
 from emqproxy.records import JobFields, ObserverSettings
 from tests.observer.records_factory import TOKEN, TTL_MS, Story, blind, window
 
@@ -48,13 +49,19 @@ def test_what_came_between_with_its_tokens_as_the_policy_says() -> None:
     taken = PerhapsGranted(Place(9, 4), window(1), story.queue, TOKEN, 500, anything=True)
     hand = Overwritten(Place(9, 5, 1), window(2), story.lock, story.queue, b"", unread=False)
     pauses = (Window(1, 2), Window(5, 9))
-    told = ReplayNotes(TOKENS).of(replace(story.acquire(3), besides=((0, taken), (9, hand)), pauses=pauses), "w")
+    renew = Renew(Place(9, 6), story.queue, story.lock, TOKEN, 500)
+    nothing = Nothing(renew.place, window(3), story.queue)
+    besides = (BesideTold(taken, 7), BesideTold(hand, 8), BesideTold(nothing, 9, renew, 3, 2, 1))
+    told = ReplayNotes(TOKENS).of(replace(story.acquire(3), besides=besides, pauses=pauses), "w")
     opened, closed = window(1)
     token = TOKENS.name(TOKEN).token
     first = Beside(
-        "perhaps_granted", 9, 4, opened, closed, 0, 3, "emq", "orders", None, token, 500, anything=True
+        "perhaps_granted", 9, 4, opened, closed, 0, 3, "emq", "orders", None, token, 500, anything=True, turn=7
     )
-    assert told.besides == (first, Beside("overwritten", 9, 5, *window(2), 1, 3, "emq", "orders", "42", heard_ns=9))
+    second = Beside("overwritten", 9, 5, *window(2), 1, 3, "emq", "orders", "42", turn=8)
+    third = Beside("nothing", 9, 6, *window(3), 0, 3, "emq", "orders", "42", turn=9, intent="renew", sent_ns=3, asked=2,
+                   queued_ns=1)  # fmt: skip
+    assert told.besides == (first, second, third)
     assert msgspec.json.decode(msgspec.json.encode(told), type=Replay) == told
     assert TOKEN not in msgspec.json.encode(told)
 

@@ -15,6 +15,7 @@ from emqproxy.locks.events import (
     Place,
     Released,
     Sighted,
+    Take,
     Window,
 )
 from emqproxy.locks.evictions import Memory
@@ -26,7 +27,8 @@ from emqproxy.proxy.clock import LoopLag
 from emqproxy.proxy.consulting import Consulting
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.teller import Spoken, Teller
-from emqproxy.records import AttemptOver, CallSite, Line, Peer, Record
+from emqproxy.proxy.watched import Asked
+from emqproxy.records import AttemptOver, Beside, CallSite, Line, Peer, Record
 from tests.scripts.talk import QUEUE, lock
 
 PEER, CALL = Peer(1, "c:1", None), CallSite("EVALSHA", "extendLock-2", "0" * 40, "catalogue", "")
@@ -130,8 +132,8 @@ def test_what_has_no_line_goes_with_the_next_one_and_only_once() -> None:
     desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
     desk.says(Released(*about(3)), Line("finish", "ok"), None)
     first, second = desk.records
-    assert (first.besides, first.pauses) == (((0, perhaps),), (pause,))
-    assert (second.besides, second.pauses) == ((), ())
+    assert (first.besides, first.pauses, first.paused_at) == ((Beside(perhaps, 1),), (pause,), (3,))
+    assert (second.besides, second.pauses, second.paused_at) == ((), (), ())
 
 
 def test_that_a_blind_connection_closed_is_told_with_the_next_line() -> None:
@@ -141,10 +143,17 @@ def test_that_a_blind_connection_closed_is_told_with_the_next_line() -> None:
     desk.teller.beside(gone)
     desk.teller.beside(gone)
     desk.says(Granted(*about(2, 2), 30_000), Line("acquire", "ok"), None)
-    assert desk.records[-1].besides == ((0, gone),)
+    assert desk.records[-1].besides == (Beside(gone, 2),)
 
 
-def test_what_is_heard_behind_later_facts_is_told_so() -> None:
-    desk = Desk()
-    first, second = Granted(*about(1), 30_000), Granted(*about(2), 30_000)
-    assert [desk.teller.heard(fact) for fact in (second, first, second)] == [0, second.window.closed, 0]
+def test_in_which_order_all_was_asked_and_heard_is_told() -> None:
+    """What proves nothing, too, where something waited for its answer."""
+    desk, (place, window, _, queue, token) = Desk(), about(1)
+    nothing, take = Nothing(place, window, queue), Take(place, queue, token, 30_000)
+    asked = Asked(cast("Any", None), place, (take,), 5, None, None, desk.teller.turn(), 4)
+    desk.teller.beside(nothing, asked, waited=True)
+    desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
+    desk.says(Released(*about(3)), Line("finish", "ok"), None)
+    first, second = desk.records
+    assert first.besides == (Beside(nothing, 2, take, 5, 1, 4),)
+    assert (first.turn, second.turn) == (3, 4)
