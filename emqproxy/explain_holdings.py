@@ -43,8 +43,11 @@ class _Proved(msgspec.Struct):
     holding: Tenure
     at: int
     """Instant: the answer of its last proof."""
+    run: str
+    over: bool = False
+    """It gave the lock back, or was told that it is gone: later calls end no gap."""
     over_gap_ms: float | None = None
-    """From that proof to the call that gave the lock back, or was told that it is gone: later ones end no gap."""
+    """From that proof to the call by which it was over; None where emqproxy was started again between."""
 
 
 class Holdings:
@@ -86,26 +89,28 @@ class Holdings:
         found = self._proofs.get((line.token, who))
         if found is None or line.token is None or line.effect == "lapsed":
             return
-        if found.over_gap_ms is not None:
-            self.gaps[line.run, line.seq] = found.over_gap_ms
+        holding, gap_ms = found.holding, found.over_gap_ms
+        if not found.over and line.run == found.run:
+            gap_ms = max(0.0, (line.opened_ns - found.at) / _MS_NS)
+            if line.outcome == "ok" and line.age_ms is not None:
+                gap_ms = line.age_ms  # less our own pauses, as its cause says it
+            holding.longest_gap_ms = max(holding.longest_gap_ms, gap_ms)
+        if gap_ms is not None:
+            self.gaps[line.run, line.seq] = gap_ms
+        if found.over:
             return
-        gap_ms = max(0.0, (line.opened_ns - found.at) / _MS_NS)
-        if line.outcome == "ok" and line.age_ms is not None:
-            gap_ms = line.age_ms  # less our own pauses, as its cause says it
-        holding = found.holding
-        self.gaps[line.run, line.seq] = gap_ms
-        holding.longest_gap_ms = max(holding.longest_gap_ms, gap_ms)
-        denied = holds_none(line.outcome, line.effect, line.code) and line.closed_ns >= found.at
+        denied = holds_none(line.outcome, line.effect, line.code)
+        denied = denied and (line.run != found.run or line.closed_ns >= found.at)
         if denied and holding.end is None:
             holding.end, holding.ended = "refused", line.time
             self.holder = None if self.holder is holding else self.holder
         if denied or line.effect == "released" or (line.outcome == "blocked" and line.rule in _DENIALS):
-            found.over_gap_ms = gap_ms
+            found.over, found.over_gap_ms = True, gap_ms
 
     def _begin(self, line: JournalLine, holding: Tenure) -> Tenure:
         self.all.append(holding)
         self.holder = holding
-        self._proofs[line.token, holding.who] = _Proved(holding, line.closed_ns)
+        self._proofs[line.token, holding.who] = _Proved(holding, line.closed_ns, line.run)
         return holding
 
     def _proved(self, line: JournalLine, who: str) -> Tenure:
@@ -116,7 +121,7 @@ class Holdings:
             return self._begin(line, Tenure(who, line.time, seen=False, ttl_ms=line.ttl_ms))
         holding = self.holder = found.holding
         holding.ttl_ms, holding.end, holding.ended = line.ttl_ms or holding.ttl_ms, None, None
-        found.at, found.over_gap_ms = line.closed_ns, None
+        found.at, found.run, found.over, found.over_gap_ms = line.closed_ns, line.run, False, None
         return holding
 
     def _lapse(self, line: JournalLine, who: str) -> None:

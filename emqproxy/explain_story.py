@@ -68,8 +68,9 @@ def tell(
     """The story. `lines`: the job's own, and those of its queue or of Redis that bear on it, in their order. `sweeps`:
     a sweep for stalled jobs was seen on its queue meanwhile."""
     teller = _Teller(names or Names())
-    for line in lines:
-        teller.on(line)
+    ends = {line.run: at for at, line in enumerate(lines)}
+    for at, line in enumerate(lines):
+        teller.on(line, began=all(ends[run] < at for run in teller.runs))
     causes = figures_of(lines, teller.holdings.gaps, sweeps=sweeps)
     given = [
         Advice(cause, teller.names.shortened_in(said))
@@ -92,11 +93,16 @@ class _Teller:
         self.events: list[Event] = []
         self.holdings = Holdings()
         self.names = names
+        self.runs: set[str] = set()
         self._row: tuple[Event, int] | None = None
         """Renewals in a row, and how many."""
 
-    def on(self, line: JournalLine) -> None:
-        """The next line."""
+    def on(self, line: JournalLine, *, began: bool) -> None:
+        """The next line. `began`: of the runs so far nothing more is told; two sidecars may write one journal."""
+        if self.runs and began and line.run not in self.runs:
+            self.events.append(Event(line.time, "start", "emqproxy was started again", line.seq))
+            self._row = None
+        self.runs.add(line.run)
         who = self.names.of(line) if line.token or line.client else "Redis"
         self.names.told[line.run, line.seq] = who
         because = self.names.shortened_in(line.because)

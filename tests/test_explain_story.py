@@ -137,3 +137,31 @@ def test_a_long_name_is_told_short_wherever_it_stands(tmp_path: Path) -> None:
     assert len(said) == 6
     assert max(map(len, said)) < 250
     assert said[3] == f"{'w' * 40}…{'w' * 15} deleted it."
+
+
+def test_a_sidecar_that_was_started_again_is_told_and_makes_no_gap(tmp_path: Path) -> None:
+    story = Story()
+    first, renewed, later, refused, finish = read(
+        tmp_path, story.acquire(0), story.renew(10_000), story.renew(11_000), story.finish_refused(60_000),
+        story.finish_refused(61_000),
+    )  # fmt: skip
+    ago = 10**15
+    again = [replace(line, run="two", opened_ns=line.opened_ns - ago, closed_ns=line.closed_ns - ago, age_ms=None)
+             for line in (later, refused, finish)]  # fmt: skip
+    story_told = told([first, renewed, *again])
+    assert [(event.op, event.words) for event in story_told.events][1:4] == [
+        ("renew", "emq:b3JkZXJz:w:one renews"),
+        ("start", "emqproxy was started again"),
+        ("renew", "emq:b3JkZXJz:w:one renews"),
+    ]
+    (holding,) = story_told.holdings
+    assert (holding.renewals, holding.longest_gap_ms, holding.end) == (2, 48_999.6, "refused")
+    (holding,) = told([first, renewed, *again[1:]]).holdings
+    assert (holding.longest_gap_ms, holding.end) == (9_999.6, "refused")
+
+
+def test_two_sidecars_that_write_one_journal_are_no_restart(tmp_path: Path) -> None:
+    story = Story()
+    first, renewed, finish = read(tmp_path, story.acquire(0), story.renew(10_000), story.finish(11_000))
+    mixed = told([first, replace(renewed, run="two"), finish])
+    assert [event.op for event in mixed.events] == ["acquire", "renew", "finish"]
