@@ -78,11 +78,11 @@ class Names:
         here = self._at.get((line.client, worker))
         last = self._of_token.get(line.token or "") or self._of_worker.get(worker)
         if line.client_name:
-            known = self._of.get((worker, line.client_name))
+            name, known = self.shortened(line.client_name), self._of.get((worker, line.client_name))
             if known is None and here in self._nameless:
                 self._nameless.discard(here)  # it says only now what it is called
                 known = here
-            return known or self._new(self.shortened(line.client_name))
+            return known or self._new(name)
         if here is not None:
             return here
         another = line.client is not None and line.effect == "granted" and line.token in self._of_token

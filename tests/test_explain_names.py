@@ -67,3 +67,10 @@ def test_long_names_are_told_short_and_stay_apart() -> None:
     assert told == [f"{'w' * 40}…{'w' * 15}", f"{'w' * 40}…{'w' * 15} (2)", told[0], "w" * NAME_MAX]
     assert names.shortened_in(f"{one} and {two}") == f"{told[0]} and {told[1]}"
     assert names.shortened_in(None) is None
+
+
+def test_who_says_only_later_what_it_is_called_may_have_a_long_name(pickup: JournalLine) -> None:
+    names, long = Names(), "w" * 4_000
+    told = [names.of(line) for line in (pickup, replace(pickup, client_name=long))]
+    assert told == ["worker ad30d99f"] * 2
+    assert len(names.shortened_in(f"{long} did it")) < NAME_MAX + 10
