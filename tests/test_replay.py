@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from emqproxy.replay_report import Rejudging
 from tests.journals import CANARY, ONE, TAKEN_OVER, real_journal, run_command
 from tests.processes import RedisServer, environment
 
@@ -92,3 +93,16 @@ def test_one_pickup_with_the_empty_token_proves_nothing_of_the_others(
     code, out, err = run(capsys, str(path))
     assert (code in (0, 1), err) == (True, "")
     assert "judged again" in out
+
+
+def test_wherever_it_is_cut_nothing_differs(journal: bytes) -> None:
+    """Its head is missing, or a line within."""
+    lines = journal.splitlines()
+    compared = 0
+    for at in range(1, len(lines)):
+        for cut in (lines[at:], lines[:at] + lines[at + 1 :]):
+            told = Rejudging()
+            found = [each for line in cut for each in told.take(line)] + list(told.end())
+            assert [each for each in found if each.is_verdict] == [], at
+            compared += told.counts.judged
+    assert compared > len(lines)
