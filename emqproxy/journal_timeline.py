@@ -220,7 +220,8 @@ class _Told:
     def waited_ms(self) -> float:
         """For how long it was waiting first, if that is more than half of all its time: until it was taken, or the hand
         or sweep that came just before."""
-        first_ms = min((each.at_ms for row in self._rows for each in (*row.proofs, *row.marks)), default=0.0)
+        rows = [(*(proof.at_ms for proof in row.proofs), *(mark.at_ms for mark in row.marks)) for row in self._rows]
+        first_ms = min((at_ms for row in rows for at_ms in row), default=0.0)
         if first_ms <= self._end_ms - first_ms:
             return 0.0
         return min((at for at, _ in self._queue if 2 * first_ms - self._end_ms <= at <= first_ms), default=first_ms)
