@@ -14,7 +14,8 @@ S = 10**9
 
 def line(op: str, effect: str, at_s: float, job: str | None = "1", **more: object) -> JournalLine:
     at = int(at_s * S)
-    made = JournalLine(1, "r", 1, "2026-11-30T00:53:20Z", op, "told" if op in {"lapse", "watch"} else "ok", at, at, effect)
+    outcome = "told" if op in {"lapse", "watch"} else "ok"
+    made = JournalLine(1, "r", 1, "2026-11-30T00:53:20Z", op, outcome, at, at, effect)
     made = replace(made, db=0, prefix="emq", queue="q", job=job, token="t", conn=1, ttl_ms=30_000)
     return replace(made, **more)
 
