@@ -41,7 +41,7 @@ from emqproxy.locks.events import (
 from emqproxy.locks.ledger import LockLedger
 from emqproxy.locks.verdicts import Finding, Suspect, Verdict
 from emqproxy.observer.journal_replay import Beside, JudgedBy, Replay
-from emqproxy.replay_facts import LineCall, call_of, call_of_beside, fact_of, note_of
+from emqproxy.replay_facts import OF_NO_JOB, LineCall, call_of, call_of_beside, fact_of, note_of
 from emqproxy.replay_known import KnownSince
 from emqproxy.replay_watches import WatchesAgain
 
@@ -266,7 +266,8 @@ class RunPart:
         if line.op == "watch":
             return Again(line, verdict, watched, self.whole)
         known = self._since is None or self._since.line(line, found.cause if found is not None else None)
-        return Again(line, verdict, found, known)
+        named = line.job is not None or line.effect in OF_NO_JOB  # else of a lock whose key is no job's, and untold
+        return Again(line, verdict, found, known and named)
 
     # ---------------------------------------------------------------- who says it
 

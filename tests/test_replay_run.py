@@ -82,6 +82,14 @@ def test_after_a_gap_a_job_is_known_from_its_first_pickup_on(tmp_path: Path) -> 
     assert [each.comparable for each in played(told)] == [True] * 6
 
 
+def test_a_line_of_a_lock_that_is_no_jobs_is_not_compared(tmp_path: Path) -> None:
+    """A call with keys of no queue: of which lock it was, is not told."""
+    story = Story()
+    told = lines(tmp_path, story.acquire(0), story.finish(1))
+    told[1] = replace(told[1], prefix=None, queue=None, job=None)
+    assert [again.comparable for again in played(told)] == [True, False]
+
+
 def test_a_lapse_is_made_by_time_alone(tmp_path: Path) -> None:
     story = Story()
     told = lines(tmp_path, story.acquire(0), story.lapse(30_031))
