@@ -136,7 +136,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A sweep: how often its caller sweeps, as the call says."""
 
 
-class Beside(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FactBeside(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A fact that has no line of its own, and bears on what is found later."""
 
     fact: AnyFact
@@ -182,7 +182,7 @@ class Record(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """From when its age is measured: `opened` less our own lag at that moment; 0 where it is `opened`."""
     pauses: tuple[Window, ...] = ()
     """When we stood still since the record before."""
-    besides: tuple[Beside, ...] = ()
+    besides: tuple[FactBeside, ...] = ()
     """Facts since the record before that have none of their own, and bear on what is found later."""
     memory: tuple[Memory, ...] = ()
     """What is new of what Redis said of its memory since the record before."""

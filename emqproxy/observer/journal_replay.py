@@ -27,8 +27,7 @@ from emqproxy.locks.events import (
 from emqproxy.locks.evictions import Memory
 from emqproxy.observer.names import job_id, subject
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import Beside as BesideTold
-from emqproxy.records import JobFields, ObserverSettings, Record
+from emqproxy.records import FactBeside, JobFields, ObserverSettings, Record
 
 SETTINGS_EVERY: Final = 60
 """Heartbeats: a rotated file says by what it was judged, too."""
@@ -178,7 +177,7 @@ class ReplayNotes:
             paused_at=record.paused_at,
         )
 
-    def _beside(self, beside: BesideTold) -> Beside:
+    def _beside(self, beside: FactBeside) -> Beside:
         fact, intent = beside.fact, beside.intent
         db, prefix, queue, job = subject(fact)
         if job is None and isinstance(intent, LockIntent):

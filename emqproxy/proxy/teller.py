@@ -31,7 +31,7 @@ from emqproxy.proxy.bus import Bus
 from emqproxy.proxy.consulting import Consulting
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.watched import Asked
-from emqproxy.records import AttemptOver, Beside, CallSite, Line, Peer, Record
+from emqproxy.records import AttemptOver, CallSite, FactBeside, Line, Peer, Record
 
 
 class Spoken(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ class Teller:
         self._bus, self._lag, self._surmised, self._consulting = bus, lag, surmised, consulting
         self._waiting: dict[tuple[Place, Lock | None], Spoken] = {}
         """Lines whose verdict has not come: with every verdict given at once, none outlives `tell`."""
-        self._besides: deque[Beside] = deque(maxlen=BESIDES_MAX)
+        self._besides: deque[FactBeside] = deque(maxlen=BESIDES_MAX)
         """Facts without a line of their own since the last line."""
         self._memory: deque[Memory] = deque(maxlen=BESIDES_MAX)
         """What Redis said of its memory since the last line."""
@@ -113,10 +113,10 @@ class Teller:
         if not waited and isinstance(fact, _SAY_NOTHING):
             return
         if asked is None:
-            self._besides.append(Beside(fact, turn))
+            self._besides.append(FactBeside(fact, turn))
         else:
             intent = next((intent for intent in asked.intents if intent.place == fact.place), None)
-            self._besides.append(Beside(fact, turn, intent, asked.sent, asked.turn, asked.queued))
+            self._besides.append(FactBeside(fact, turn, intent, asked.sent, asked.turn, asked.queued))
 
     def tell_of(self, told: Spoken, verdicts: list[Verdict], fact: object, now: Instant) -> None:
         """A line, and what was said when its fact was observed; its own verdict may come later."""
@@ -189,7 +189,7 @@ class Teller:
             record, pauses=pauses, besides=besides, memory=memory, turn=self._turn, paused_at=paused_at
         )
 
-    def _since(self) -> tuple[tuple[Window, ...], tuple[Beside, ...], tuple[Memory, ...], tuple[int, ...]]:
+    def _since(self) -> tuple[tuple[Window, ...], tuple[FactBeside, ...], tuple[Memory, ...], tuple[int, ...]]:
         """Our own pauses, the facts without a line, and what was heard of memory, since the last line: whoever judges
         the lines again needs them."""
         pauses, besides, memory = self._pauses, self._besides, self._memory

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from emqproxy.locks.events import Nothing, Overwritten, PerhapsGranted, Place, Renew, Window
 from emqproxy.observer.journal_replay import SETTINGS_EVERY, Beside, JudgedBy, PickupFields, Replay, ReplayNotes
 from emqproxy.observer.tokens import Tokens
-from emqproxy.records import Beside as BesideTold
-from emqproxy.records import JobFields, ObserverSettings
+from emqproxy.records import FactBeside, JobFields, ObserverSettings
 from tests.observer.records_factory import TOKEN, TTL_MS, Story, blind, window
 
 TOKENS = Tokens("fingerprint")
@@ -51,7 +50,7 @@ def test_what_came_between_with_its_tokens_as_the_policy_says() -> None:
     pauses = (Window(1, 2), Window(5, 9))
     renew = Renew(Place(9, 6), story.queue, story.lock, TOKEN, 500)
     nothing = Nothing(renew.place, window(3), story.queue)
-    besides = (BesideTold(taken, 7), BesideTold(hand, 8), BesideTold(nothing, 9, renew, 3, 2, 1))
+    besides = (FactBeside(taken, 7), FactBeside(hand, 8), FactBeside(nothing, 9, renew, 3, 2, 1))
     told = ReplayNotes(TOKENS).of(replace(story.acquire(3), besides=besides, pauses=pauses), "w")
     opened, closed = window(1)
     token = TOKENS.name(TOKEN).token

@@ -28,7 +28,7 @@ from emqproxy.proxy.consulting import Consulting
 from emqproxy.proxy.surmised import Surmised
 from emqproxy.proxy.teller import Spoken, Teller
 from emqproxy.proxy.watched import Asked
-from emqproxy.records import AttemptOver, Beside, CallSite, Line, Peer, Record
+from emqproxy.records import AttemptOver, CallSite, FactBeside, Line, Peer, Record
 from tests.scripts.talk import QUEUE, lock
 
 PEER, CALL = Peer(1, "c:1", None), CallSite("EVALSHA", "extendLock-2", "0" * 40, "catalogue", "")
@@ -132,7 +132,7 @@ def test_what_has_no_line_goes_with_the_next_one_and_only_once() -> None:
     desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
     desk.says(Released(*about(3)), Line("finish", "ok"), None)
     first, second = desk.records
-    assert (first.besides, first.pauses, first.paused_at) == ((Beside(perhaps, 1),), (pause,), (3,))
+    assert (first.besides, first.pauses, first.paused_at) == ((FactBeside(perhaps, 1),), (pause,), (3,))
     assert (second.besides, second.pauses, second.paused_at) == ((), (), ())
 
 
@@ -143,7 +143,7 @@ def test_that_a_blind_connection_closed_is_told_with_the_next_line() -> None:
     desk.teller.beside(gone)
     desk.teller.beside(gone)
     desk.says(Granted(*about(2, 2), 30_000), Line("acquire", "ok"), None)
-    assert desk.records[-1].besides == (Beside(gone, 2),)
+    assert desk.records[-1].besides == (FactBeside(gone, 2),)
 
 
 def test_in_which_order_all_was_asked_and_heard_is_told() -> None:
@@ -155,5 +155,5 @@ def test_in_which_order_all_was_asked_and_heard_is_told() -> None:
     desk.says(Granted(*about(2), 30_000), Line("acquire", "ok"), None)
     desk.says(Released(*about(3)), Line("finish", "ok"), None)
     first, second = desk.records
-    assert first.besides == (Beside(nothing, 2, take, 5, 1, 4),)
+    assert first.besides == (FactBeside(nothing, 2, take, 5, 1, 4),)
     assert (first.turn, second.turn) == (3, 4)
