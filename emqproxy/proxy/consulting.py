@@ -65,7 +65,9 @@ class Consulting:
         self._doctor = Doctor(began, jobs_max)
 
     def idle_ms(self, speaker: Talker, intents: tuple[AnyIntent, ...], opened: Instant) -> float | None:
-        """How long all connections of a call's worker had been silent before it arrived; None where it names none."""
+        """How long all connections of a call's worker had been silent before it arrived; None where it names none.
+
+        To the microsecond: a journal tells no more, and who judges it again must not see anything else."""
         for intent in intents:
             if isinstance(intent, (LockIntent, Take)):
                 token = intent.token
@@ -81,7 +83,7 @@ class Consulting:
                 at = other.heard_at if other.heard_at < opened - BURST_NS else other.silent_from
                 if at > latest:
                     latest = at
-        return max(0.0, (opened - latest) / MS)
+        return max(0, opened - latest) // 1000 / 1000
 
     def memory(self, memory: Memory) -> tuple[Memory, ...]:
         """Redis said how it is with its memory: what is new of it."""
@@ -133,7 +135,7 @@ class Consulting:
             _FINDINGS[verdict.finding],
             idle_ms,
             burst,
-            lag_ns / MS,
+            lag_ns // 1000 * 1000 / MS,
             starts,
             stalls,
             payload,

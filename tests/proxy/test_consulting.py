@@ -44,6 +44,13 @@ def test_a_worker_was_silent_only_where_all_its_connections_were():
     assert practice.idle_ms(5000, 1, b"b:1") == 5000, "another worker's connection is not asked"
 
 
+def test_how_long_it_was_silent_is_known_as_exactly_as_it_is_told():
+    practice = Practice()
+    practice.take(0, 1)
+    practice.conns[0].silent_from = 999
+    assert practice.idle_ms(5000, 1) == 4999.999
+
+
 def test_a_call_without_a_token_is_nobodys():
     practice = Practice()
     assert practice.consulting.idle_ms(practice.conns[0], (Sweep(Place(1, 1), QUEUE),), 5 * MS) is None
