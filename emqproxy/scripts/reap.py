@@ -74,8 +74,10 @@ def recognise_sweep(script: Script, layout: Layout, call: Call) -> Operation | N
     """A moveStalledJobsToWait; None where its prefix cannot be read. Where its arguments are shifted against its keys,
     as another release's, the queue is that of the keys."""
     prefix = layout.word(call, "prefix")
-    if not prefix or not any(key is not None and key.startswith(prefix) for key in call.keys):
+    if not prefix:
+        return None
+    if not any(key is not None and key.startswith(prefix) for key in call.keys):
         waits = (key[: -len(b"wait")] for key in call.keys if key is not None and key.endswith(b":wait"))
         prefix = next(waits, prefix)
     interval_ms = whole(layout.word(call, "max_check_time_ms"))
-    return StalledSweep(script, prefix, interval_ms or None) if prefix else None
+    return StalledSweep(script, prefix, interval_ms or None)
