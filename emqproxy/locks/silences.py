@@ -156,10 +156,10 @@ def expired(case: Case) -> Diagnosis | None:
         words = f"No renewal ever came for {age} under a lock of {ttl}, though the worker talked"
         why = "renewal is off, or its interval too long"
         if not case.seen_talking:
-            why = f"{why}, or what it ran kept it from firing: its first calls do not tell"
+            why = f"{why}, or what it ran kept its timer from firing: its first calls do not tell"
         return Diagnosis("renew_config", f"{words}: {why}.", seqs(case.proof))
     if case.renewals >= RENEWALS_MIN and note.op != "renew":
         words = f"{case.renewals} renewals came, and then none for {age} under a lock of {ttl}"
-        why = "its timer was stopped, or what it ran kept it from firing: its first calls do not tell"
+        why = "its timer was stopped, or what it ran kept its timer from firing: its first calls do not tell"
         return Diagnosis("renew_stopped", f"{words}: {why}.", seqs(case.proof))
     return Diagnosis("expired_unswept", unswept, seqs(case.proof))
