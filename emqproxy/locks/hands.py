@@ -14,8 +14,6 @@ _PUSHES: Final = frozenset(("LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LINSERT", "LS
 _MOVES: Final = frozenset(("LMOVE", "BLMOVE", "RPOPLPUSH", "BRPOPLPUSH"))
 _ACTIVE: Final = "active"
 """What moves an id out of it to another list of the queue has a line of each."""
-
-
 _WAITING: Final = frozenset({"wait", "paused", "prioritized", "delayed"})
 """Where an id is given out from, sooner or later."""
 

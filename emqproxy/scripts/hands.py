@@ -19,15 +19,13 @@ from emqproxy.scripts.answers import answered, code_of, failure, part, window
 from emqproxy.scripts.layouts import LOCK_SUFFIX, SUFFIXES, lock_key
 from emqproxy.scripts.operation import Happening, Script
 from emqproxy.session.exchange import Command, Exchange, Reply, Word
-from emqproxy.session.table import KEY_ENDS, key_positions, option_of
+from emqproxy.session.table import KEY_ENDS, LIST_MARKS, key_positions, option_of
 
 JOB: Final = "job"
 """What stands for a list's name where a job's own key is deleted."""
 WHOLE_LIST: Final = b""
 """What stands for a job where none is named: the whole list was changed."""
-LISTS: Final = tuple(SUFFIXES[role][0] for role in ("active", "wait", "paused", "prioritized", "delayed"))
-"""The ends of the keys that say where a queue's unfinished jobs are."""
-TARGETS: Final = frozenset(end[1:].decode() for end in LISTS) | {JOB}
+TARGETS: Final = frozenset(end[1:].decode() for end in LIST_MARKS) | {JOB}
 _ACTIVE: Final = b"active"
 _IDS_FROM: Final = {
     b"LPUSH": 2, b"RPUSH": 2, b"LPUSHX": 2, b"RPUSHX": 2, b"LINSERT": 4, b"LSET": 3, b"LREM": 3, b"ZREM": 2,
@@ -194,9 +192,9 @@ def _job_of(key: Word, prefixes: Sequence[bytes]) -> Touch | None:
 
 def _list_of(key: Word, prefixes: Sequence[bytes]) -> tuple[bytes, bytes] | None:
     """Whose list a key is, and which."""
-    if key is None or not key.endswith(LISTS) or (split := _split(key, prefixes)) is None:
+    if key is None or not key.endswith(LIST_MARKS) or (split := _split(key, prefixes)) is None:
         return None
-    return split if b":" + split[1] in LISTS else None
+    return split if b":" + split[1] in LIST_MARKS else None
 
 
 def _split(key: bytes, prefixes: Sequence[bytes]) -> tuple[bytes, bytes] | None:

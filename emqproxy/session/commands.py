@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from emqproxy.session.exchange import Word
-from emqproxy.session.table import COMMANDS, KEY_ENDS, key_positions, option_of
+from emqproxy.session.table import COMMANDS, KEY_ENDS, LIST_MARKS, key_positions, option_of
 
 
 class Rule(enum.Enum):
@@ -53,9 +53,6 @@ WRITES: Final = frozenset(name for name, spec in COMMANDS.items() if spec.pairin
 
 LOCK_MARK: Final = b":lock"
 """The end of every lock's key."""
-
-LIST_MARKS: Final = (b":active", b":wait", b":paused", b":prioritized", b":delayed")
-"""The ends of the keys that say where a queue's unfinished jobs are."""
 
 CHANNEL_KINDS: Final = {
     b"SUBSCRIBE": "channels",

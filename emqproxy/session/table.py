@@ -56,6 +56,9 @@ def option_of(word: Word) -> bytes:
     return b"" if word is None else word.partition(b"\0")[0].upper()
 
 
+LIST_MARKS: Final = (b":active", b":wait", b":paused", b":prioritized", b":delayed")
+"""The ends of the keys that say where a queue's unfinished jobs are."""
+
 KEY_ENDS: Final = frozenset({b"DEL", b"UNLINK", b"RENAME", b"RENAMENX", b"MOVE"})
 """Behind them a key of any type is not where it was."""
 

@@ -8,9 +8,8 @@ import pytest
 
 from emqproxy.locks.events import LockFact, Nothing, Untouched
 from emqproxy.scripts.catalogue import Catalogue
-from emqproxy.scripts.hands import LISTS, TARGETS, ListHand
+from emqproxy.scripts.hands import TARGETS, ListHand
 from emqproxy.scripts.raw import Hand
-from emqproxy.session.commands import LIST_MARKS
 from emqproxy.session.exchange import LOST, NOT_RUN, ErrorReply, Reply
 from tests.scripts.talk import AT, PREFIX, QUEUE, Conversation, command, exchange, lock, read
 
@@ -120,10 +119,6 @@ def test_whom_a_command_names_and_what_it_did(talk: Conversation, sent: list[Any
     assert ",".join(said) == told
     changed = {name for name in before if before[name] != after[name]}
     assert changed <= {line.target for _, line in happenings if line is not None}
-
-
-def test_the_session_hands_out_what_is_read_here() -> None:
-    assert set(LISTS) == set(LIST_MARKS)
 
 
 @pytest.mark.parametrize(
